@@ -1,0 +1,109 @@
+"""What a script prints: headers, tables, numbers with their errors; `--json` for programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+
+class Report:
+    """Collects what a script finds; prints it as text, or as one JSON object with `--json`.
+
+    Tables hold formatted cells in print and the raw values in JSON.
+    """
+
+    def __init__(self, title: str, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self.content: dict[str, Any] = {"title": title, "parts": []}
+        if not as_json:
+            print(f"{title}\n{'=' * len(title)}")
+
+    def section(self, heading: str, text: str = "") -> None:
+        """A heading and how to read what follows."""
+        self.content["parts"].append({"section": heading, "text": text})
+        if not self.as_json:
+            print(f"\n{heading}\n{'-' * len(heading)}")
+            if text:
+                print(text)
+
+    def table(
+        self, title: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], key: str = ""
+    ) -> None:
+        """A table; cells are strings already formatted, or values formatted here."""
+        cells = [[cell(value) for value in row] for row in rows]
+        self.content["parts"].append(
+            {"table": key or title, "headers": list(headers), "rows": [list(r) for r in rows]}
+        )
+        if not self.as_json:
+            print(f"\n{title}")
+            numeric = ["right" if i else "left" for i in range(len(headers))]
+            print(tabulate(cells, headers=headers, disable_numparse=True, colalign=numeric))
+
+    def say(self, text: str, **values: Any) -> None:
+        """An observation; `values` are the numbers it speaks of, for JSON."""
+        self.content["parts"].append({"says": text, **({"values": values} if values else {})})
+        if not self.as_json:
+            print(text)
+
+    def close(self) -> None:
+        """Print the JSON, if that is what was asked for."""
+        if self.as_json:
+            json.dump(self.content, sys.stdout, default=_plain, ensure_ascii=False, indent=1)
+            print()
+
+
+def cell(value: Any) -> str:
+    """A value as a table shows it: None as n/a, floats with four significant digits."""
+    if value is None:
+        return "n/a"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def with_error(value: float, stderr: float, decimals: int = 3) -> str:
+    """'0.870 ± 0.004'."""
+    return f"{value:.{decimals}f} ± {stderr:.{decimals}f}"
+
+
+def quantity(value: float, unit: str = "") -> str:
+    """A large number with k, M or G: quantity(1_234_000, 'B') -> '1.23 MB'."""
+    for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}".rstrip()
+
+
+def arguments(description: str, **extra: dict[str, Any]) -> argparse.ArgumentParser:
+    """The options that every script has: --seed, --fast, --json."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=_seed, default=0, help="seed of all random streams (0)")
+    parser.add_argument("--fast", action="store_true", help="smaller samples, the same tables")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    for name, options in extra.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", **options)
+    return parser
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"seed={value} must be >= 0")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """NumPy values and paths as JSON."""
+    if isinstance(value, Path):
+        return str(value)
+    return value.tolist() if hasattr(value, "tolist") else str(value)
