@@ -6,10 +6,11 @@ libraries (OpenBLAS on AVX-512) have kernels that do not repack while
 
     rows x d_in x columns <= 10**6,
 
-and that add up every output element in the same order, whatever the number of rows. So a large
-matrix is kept as contiguous tiles of columns that stay below the limit for eight rows, and rows
-are taken in groups that stay below it too. One row goes as two: a matrix-vector product is slower
-and rounds differently. The result has the same bits however rows are grouped.
+and that add up every output element in the same order, whatever the number of rows, as long as
+the columns are a multiple of four. So a large matrix is kept as contiguous tiles of columns that
+stay below the limit for eight rows, and rows are taken in groups that stay below it too. One row
+goes as two: a matrix-vector product is slower and rounds differently. The result has the same bits
+however rows are grouped.
 
 Whether this machine's BLAS behaves so is tried once per process (`row_product`); if not, products
 are plain `x @ W` and `row_product().row_invariant` says so.
@@ -28,7 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 SMALL_PRODUCT = 10**6  # rows * d_in * columns up to which the kernels do not repack
-GROUP = 8  # rows that a tile must take in one product
+GROUP = 8  # rows that a small tile takes in one product
+ALIGN = 4  # columns of a product come in multiples of this
 
 Array = npt.NDArray[Any]
 
@@ -71,8 +73,13 @@ class Matrix:
 def tile_width(d_in: int, d_out: int) -> int:
     """Columns per tile: all of them if eight rows stay below the limit, else 64 or 32."""
     if GROUP * d_in * d_out <= SMALL_PRODUCT:
-        return d_out
-    return 64 if GROUP * d_in * 64 <= SMALL_PRODUCT // 2 else 32
+        return aligned(d_out)
+    return 64 if d_in < 1000 else 32
+
+
+def aligned(columns: int) -> int:
+    """The next multiple of ALIGN."""
+    return -(-columns // ALIGN) * ALIGN
 
 
 def tiled(weights: Array) -> Array:
@@ -80,7 +87,7 @@ def tiled(weights: Array) -> Array:
     d_in, d_out = weights.shape
     width = tile_width(d_in, d_out)
     tiles = -(-d_out // width)
-    if tiles == 1:
+    if tiles * width == d_out and tiles == 1:
         return weights[None]
     padded = np.zeros((d_in, tiles * width), weights.dtype)
     padded[:, :d_out] = weights
@@ -96,7 +103,7 @@ def multiply(x: Array, tiles: Array, d_out: int) -> Array:
     limit = max(2, SMALL_PRODUCT // (d_in * width))  # rows per product
     if n <= limit:
         if count == 1:
-            return x @ tiles[0]
+            return (x @ tiles[0])[:, :d_out]
         product = np.matmul(x, tiles)  # (tiles, n, width)
         return product.transpose(1, 0, 2).reshape(n, count * width)[:, :d_out]
     groups = -(-n // limit)
@@ -124,7 +131,7 @@ def row_product() -> RowProduct:
     """Try the tiled product once: the same bits for groups of 1 to 12 rows, and not slower."""
     rng = np.random.default_rng(0)
     invariant = True
-    for shape in ((64, 192), (96, 1000), (768, 768), (3072, 64)):
+    for shape in ((64, 192), (48, 11), (96, 1000), (768, 768), (3072, 64)):
         for dtype in (np.float32, np.float64):
             weights = rng.standard_normal(shape).astype(dtype)
             x = rng.standard_normal((12, shape[0])).astype(dtype)
