@@ -23,6 +23,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,8 @@ class Matrix:
     def apply(self, x: Array) -> Array:
         """x (n, d_in) -> (n, d_out)."""
         if not row_product().row_invariant:
-            return x @ self.weights
+            plain: Array = x @ self.weights
+            return plain
         if self._tiles is None:
             self._tiles = tiled(self.weights)
         return multiply(x, self._tiles, self.d_out)
@@ -102,15 +104,11 @@ def multiply(x: Array, tiles: Array, d_out: int) -> Array:
         return multiply(np.concatenate((x, x)), tiles, d_out)[:1]
     limit = max(2, SMALL_PRODUCT // (d_in * width))  # rows per product
     if n <= limit:
-        if count == 1:
-            return (x @ tiles[0])[:, :d_out]
-        product = np.matmul(x, tiles)  # (tiles, n, width)
+        product: Array = np.matmul(x, tiles)  # (tiles, n, width)
         return product.transpose(1, 0, 2).reshape(n, count * width)[:, :d_out]
     groups = -(-n // limit)
     starts = [n * g // groups for g in range(groups + 1)]  # even groups: none has one row
-    return np.concatenate(
-        [multiply(x[a:b], tiles, d_out) for a, b in zip(starts, starts[1:], strict=False)]
-    )
+    return np.concatenate([multiply(x[a:b], tiles, d_out) for a, b in pairwise(starts)])
 
 
 @dataclass(frozen=True)
@@ -143,7 +141,7 @@ def row_product() -> RowProduct:
     weights = rng.standard_normal((768, 768)).astype(np.float32)
     x = rng.standard_normal((GROUP, 768)).astype(np.float32)
     tiles = tiled(weights)
-    ratio = _fastest(lambda: multiply(x, tiles, 768)) / _fastest(lambda: x @ weights)
+    ratio = _fastest(lambda: multiply(x, tiles, 768)) / _fastest(lambda: np.matmul(x, weights))
     # Far from 1 on either kind of BLAS, so that a busy machine cannot change the choice.
     return RowProduct(row_invariant=invariant and ratio < 2, ratio=ratio)
 

@@ -1,0 +1,191 @@
+"""The key/value cache, and causal attention over it.
+
+Shapes: B sequences, T tokens a call, N = rows computed (all real tokens of all sequences in one
+list), H = n_heads, K = n_kv_heads, R = H / K, E = head_dim, S = cached positions, padded, L layers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lab.config import ModelConfig
+from lab.linear import SMALL_PRODUCT, aligned
+
+Array = npt.NDArray[Any]
+
+# Attention spans are padded to a multiple of PAD, and are LEAST at least, so that sums over
+# positions run in one order whatever the span.
+PAD, LEAST = 16, 32
+
+
+class KVCache:
+    """Keys and values of the positions seen so far, of one sequence or of a batch.
+
+    Keys lie as (L, B, K, E, S), so that scores are plain products; values as (L, B, K, S, W): E
+    columns of values, one of ones, whose weighted sum is the softmax's denominator, and zeros.
+
+    `length` is an int, or (B,) for a batch. Rows beyond a length may hold anything.
+    """
+
+    def __init__(self, config: ModelConfig, batch: int | None = None) -> None:
+        if batch is not None and batch < 1:
+            raise ValueError(f"batch={batch} must be >= 1, or None for one sequence")
+        self.batch, self.max_len = batch, config.max_len
+        layers, rows = config.n_layers, batch or 1
+        heads, width, dtype = config.kv_heads, config.width, config.dtype
+        self.keys: Array = np.zeros((layers, rows, heads, width, 0), dtype)
+        self.width = width
+        self.values: Array = np.zeros((layers, rows, heads, 0, aligned(width + 1)), dtype)
+        self.lengths = np.zeros(rows, np.int64)
+
+    @property
+    def length(self) -> Any:
+        """Positions held: an int, or (B,) for a batch."""
+        return int(self.lengths[0]) if self.batch is None else self.lengths.copy()
+
+    def truncate(self, length: Any) -> None:
+        """Forget all positions from `length` on: absolute, an int or (B,)."""
+        lengths = np.asarray(length)
+        if lengths.shape != (() if self.batch is None else (self.batch,)):
+            raise ValueError(f"length has shape {lengths.shape}, the cache holds {self.batch=}")
+        if lengths.dtype.kind not in "iu" or ((lengths < 0) | (lengths > self.lengths)).any():
+            raise ValueError(f"length={length} must be whole and within 0..{self.length}")
+        self.lengths[:] = lengths
+
+    def select(self, rows: Sequence[int] | Array) -> None:
+        """Keep these sequences of a batch, in this order."""
+        if self.batch is None:
+            raise ValueError("select needs a cache made with new_cache(batch)")
+        rows = np.asarray(rows, dtype=np.int64)
+        if rows.ndim != 1 or ((rows < 0) | (rows >= self.batch)).any():
+            raise ValueError(f"rows={rows.tolist()} must be within 0..{self.batch - 1}")
+        self.keys, self.values = self.keys[:, rows], self.values[:, rows]
+        self.lengths = self.lengths[rows]
+        self.batch = len(rows)
+
+    def make_room(self, counts: Array) -> int:
+        """Ready `counts` (B,) positions behind each length; returns the padded span S.
+
+        What lies beyond a length is replaced, not masked: NaN times a weight of 0 is NaN.
+        """
+        ends = self.lengths + counts
+        span = max(LEAST, -(-int(ends.max()) // PAD) * PAD)
+        if span > self.keys.shape[-1]:
+            self._grow(max(span, min(2 * span, -(-self.max_len // PAD) * PAD)))
+        for b, start in enumerate(self.lengths.tolist()):
+            self.keys[:, b, :, :, start:span] = 0
+            self.values[:, b, :, start:span] = 0
+            self.values[:, b, :, start:span, self.width] = 1
+        return span
+
+    def _grow(self, capacity: int) -> None:
+        held = self.keys.shape[-1]
+        more = capacity - held
+        self.keys = np.concatenate(
+            (self.keys, np.zeros((*self.keys.shape[:-1], more), self.keys.dtype)), axis=-1
+        )
+        room = np.zeros((*self.values.shape[:3], more, self.values.shape[-1]), self.values.dtype)
+        self.values = np.concatenate((self.values, room), axis=3)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one forward computes: N rows, each a token of one sequence at one position."""
+
+    tokens: Array  # (N,)
+    sequence: Array  # (N,) which of the B
+    position: Array  # (N,)
+    slot: Array | None  # (N,) index into B * T; None if every slot is real
+    batch: int  # B
+    width: int  # T
+    counts: Array  # (B,) real tokens of each sequence
+
+
+class Attention:
+    """Causal attention of one forward's rows over the cache, layer by layer.
+
+    Queries are laid out (B, K, T * R, E), so that every product is a small one (see `linear`),
+    in pieces of T where the whole would be too large.
+    """
+
+    def __init__(self, config: ModelConfig, step: Step, cache: KVCache, span: int) -> None:
+        self.config, self.step, self.cache = config, step, cache
+        rows, repeat = len(step.tokens), config.n_heads // config.kv_heads
+        real = rows if step.batch == 1 else step.width
+        # A product with one row takes another path through the BLAS: two slots at least.
+        self.width = max(2, real) if repeat == 1 or rows == 1 else real
+        self.slot: Array | None = None  # (N,) index of a row into B * width, where slots are empty
+        if step.batch > 1 and (self.width > step.width or step.slot is not None):
+            offset = step.position - cache.lengths[step.sequence]
+            slot = step.sequence * self.width + offset
+            self.slot = slot.repeat(2) if rows == 1 else slot
+        per_piece = max(2, SMALL_PRODUCT // (span * aligned(config.width + 1) * repeat))
+        pieces = -(-self.width // per_piece)
+        cuts = [self.width * i // pieces for i in range(pieces + 1)]
+        self.pieces = list(itertools.pairwise(cuts))
+        last_seen = cache.lengths[:, None] + np.minimum(np.arange(self.width), real - 1)  # (B, T)
+        bias = np.where(np.arange(span) > last_seen[..., None], -np.inf, 0)  # (B, T, S)
+        self.bias = bias.astype(config.dtype)[:, None, :, None]  # (B, 1, T, 1, S)
+        self.span = span
+        self.scale = config.width**-0.5
+
+    def __call__(self, layer: int, heads: Array, rotation: Array | None) -> Array:
+        """heads (N, (H + 2K) E) of one layer -> (N, H E), its keys and values now cached."""
+        c = self.config
+        n = len(heads)
+        heads = heads.reshape(n, -1, c.width)  # (N, H + 2K, E)
+        turned = heads[:, : -c.kv_heads]  # (N, H + K, E)
+        if rotation is not None:  # consecutive pairs as complex numbers
+            turned = (turned.view(rotation.dtype) * rotation).view(heads.dtype)
+        self._store(layer, turned[:, c.n_heads :], heads[:, -c.kv_heads :])
+        queries = turned[:, : c.n_heads] * self.scale
+        mixed = self._mix(layer, self._lay_out(queries))  # (B, K, T, R, E)
+        mixed = mixed.transpose(0, 2, 1, 3, 4).reshape(-1, c.n_heads * c.width)  # (B T, H E)
+        return mixed if self.slot is None else mixed[self.slot]
+
+    def _store(self, layer: int, keys: Array, values: Array) -> None:
+        """keys, values (N, K, E) into the cache at their positions."""
+        step, cache = self.step, self.cache
+        width = self.config.width
+        if step.batch == 1:
+            start = int(step.position[0])
+            end = start + len(step.tokens)
+            cache.keys[layer, 0, :, :, start:end] = keys[: end - start].transpose(1, 2, 0)
+            cache.values[layer, 0, :, start:end, :width] = values[: end - start].transpose(1, 0, 2)
+        else:
+            rows = len(step.tokens)
+            cache.keys[layer][step.sequence, :, :, step.position] = keys[:rows]
+            cache.values[layer][step.sequence, :, step.position, :width] = values[:rows]
+
+    def _lay_out(self, queries: Array) -> Array:
+        """queries (N, H, E) -> (B, K, T, R, E); slots that are not real hold zeros."""
+        c, b = self.config, self.step.batch
+        if self.slot is not None:
+            padded = np.zeros((b * self.width, *queries.shape[1:]), queries.dtype)
+            padded[self.slot] = queries
+            queries = padded
+        shape = (b, self.width, c.kv_heads, c.n_heads // c.kv_heads, c.width)
+        return queries.reshape(shape).transpose(0, 2, 1, 3, 4)
+
+    def _mix(self, layer: int, queries: Array) -> Array:
+        """queries (B, K, T, R, E) -> weighted values, same shape."""
+        keys = self.cache.keys[layer, ..., : self.span]  # (B, K, E, S)
+        values = self.cache.values[layer, :, :, : self.span]  # (B, K, S, W)
+        b, k, _, r, e = queries.shape
+        parts = []
+        for start, end in self.pieces:
+            rows = (end - start) * r
+            part = np.matmul(queries[:, :, start:end].reshape(b, k, rows, e), keys)
+            scores = part.reshape(b, k, end - start, r, self.span)
+            scores += self.bias[:, :, start:end]
+            scores -= scores.max(axis=-1, keepdims=True)
+            weights = np.exp(scores, out=scores).reshape(b, k, rows, self.span)
+            sums = np.matmul(weights, values)  # (B, K, rows, W)
+            parts.append((sums[..., :e] / sums[..., e : e + 1]).reshape(b, k, end - start, r, e))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
