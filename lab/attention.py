@@ -30,7 +30,8 @@ class KVCache:
     Keys lie as (L, B, K, E, S), so that scores are plain products; values as (L, B, K, S, W): E
     columns of values, one of ones, whose weighted sum is the softmax's denominator, and zeros.
 
-    `length` is an int, or (B,) for a batch. Rows beyond a length may hold anything.
+    `length` is an int, or (B,) for a batch. Rows beyond a length may hold anything: a masked
+    position has weight 0, and where that meets NaN or infinity they are cleared (`clear_beyond`).
     """
 
     def __init__(self, config: ModelConfig, batch: int | None = None) -> None:
@@ -69,20 +70,20 @@ class KVCache:
         self.lengths = self.lengths[rows]
         self.batch = len(rows)
 
-    def make_room(self, counts: Array) -> int:
-        """Ready `counts` (B,) positions behind each length; returns the padded span S.
-
-        What lies beyond a length is replaced, not masked: NaN times a weight of 0 is NaN.
-        """
-        ends = self.lengths + counts
-        span = max(LEAST, -(-int(ends.max()) // PAD) * PAD)
+    def make_room(self, sequence: Array, position: Array) -> int:
+        """Ready these positions (N,) of these sequences (N,); returns the padded span S."""
+        span = max(LEAST, -(-(int(position.max()) + 1) // PAD) * PAD)
         if span > self.keys.shape[-1]:
             self._grow(max(span, min(2 * span, -(-self.max_len // PAD) * PAD)))
-        for b, start in enumerate(self.lengths.tolist()):
-            self.keys[:, b, :, :, start:span] = 0
-            self.values[:, b, :, start:span] = 0
-            self.values[:, b, :, start:span, self.width] = 1
+        self.values[:, sequence, :, position, self.width] = 1
         return span
+
+    def clear_beyond(self, ends: Array) -> None:
+        """Zero what lies beyond `ends` (B,)."""
+        for b, end in enumerate(ends.tolist()):
+            self.keys[:, b, :, :, end:] = 0
+            self.values[:, b, :, end:] = 0
+            self.values[:, b, :, end:, self.width] = 1
 
     def _grow(self, capacity: int) -> None:
         held = self.keys.shape[-1]
@@ -91,6 +92,7 @@ class KVCache:
             (self.keys, np.zeros((*self.keys.shape[:-1], more), self.keys.dtype)), axis=-1
         )
         room = np.zeros((*self.values.shape[:3], more, self.values.shape[-1]), self.values.dtype)
+        room[..., self.width] = 1
         self.values = np.concatenate((self.values, room), axis=3)
 
 

@@ -316,23 +316,30 @@ class Transformer:
 
     def _layers(self, step: Step, cache: KVCache, ledger: Ledger | None) -> Array:
         """All blocks: rows (N,) -> (N, D) before the final norm. Advances the cache at the end."""
+        span = cache.make_room(step.sequence, step.position)
+        x = self._run(step, cache, span)
+        if not np.isfinite(x).all():  # 0 times NaN is NaN: clear what lies beyond, and once more
+            cache.clear_beyond(cache.lengths + step.counts)
+            x = self._run(step, cache, span)
+        if ledger is not None:
+            self._count(ledger, step, cache)
+        cache.lengths += step.counts
+        return x
+
+    def _run(self, step: Step, cache: KVCache, span: int) -> Array:
+        """The blocks' arithmetic; writes the rows' keys and values."""
         tokens, position = step.tokens, step.position
         if len(tokens) == 1:  # two equal rows: a single one takes another path through the BLAS
             tokens, position = tokens.repeat(2), position.repeat(2)
-        span = cache.make_room(step.counts)
         attend = Attention(self.config, step, cache, span)
         x = self.embedding[tokens]  # (N, D)
         if self.positions is not None:
             x = x + self.positions[position]
         rotation = None if self.rotation is None else self.rotation[position][:, None]
-        for i, block in enumerate(self.blocks):
-            heads = block.qkv(block.attn_norm(x))
-            mixed = attend(i, heads, rotation)
-            x = x + block.attn_out(mixed)
-            x = x + block.mlp_down(self._activate(block.mlp_in(block.mlp_norm(x))))
-        if ledger is not None:
-            self._count(ledger, step, cache)
-        cache.lengths += step.counts
+        with np.errstate(invalid="ignore"):
+            for i, block in enumerate(self.blocks):
+                x = x + block.attn_out(attend(i, block.qkv(block.attn_norm(x)), rotation))
+                x = x + block.mlp_down(self._activate(block.mlp_in(block.mlp_norm(x))))
         return x
 
     def _activate(self, inner: Array) -> Array:

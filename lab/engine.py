@@ -1,0 +1,217 @@
+"""Many sequences in lockstep: the same loop, one forward for all that ask the same model.
+
+Every sequence runs its own `speculate`, with its own dice. The engine joins what they ask of a
+model into one ragged batch, and a sequence that is finished leaves it. Nothing of the loop is
+written again, so what holds for one sequence holds here.
+
+Shapes: B sequences still running, T tokens of the longest request, N rows asked for, V = vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lab.decode import speculate
+from lab.drafting import Gamma
+from lab.forward import Forward, respond
+from lab.ledger import Ledger
+from lab.sampling import Sampling
+from lab.text import Generation
+
+Array = npt.NDArray[Any]
+
+
+class Pool:
+    """One model for many sequences: a batched cache with a row for each of them."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.seats: list[Seat] = []
+        self.cache: Any = None
+
+    def seat(self) -> Seat:
+        seat = Seat(self)
+        self.seats.append(seat)
+        return seat
+
+    def answer(self, requests: Sequence[Forward]) -> list[Array | None]:
+        """One forward for all requests, which are of one kind (prefill or not, one ledger)."""
+        self._settle()
+        batch, first = len(self.seats), requests[0]
+        row = {id(seat): b for b, seat in enumerate(self.seats)}
+        rows = [row[id(request.cache)] for request in requests]
+        sizes = [len(request.tokens) for request in requests]
+        counts = np.zeros(batch, np.int64)
+        counts[rows] = sizes
+        tokens = np.zeros((batch, max(sizes)), np.int64)
+        for b, request in zip(rows, requests, strict=True):
+            tokens[b, : len(request.tokens)] = request.tokens
+        counted: dict[str, Any] = {} if first.ledger is None else {"ledger": first.ledger}
+        if first.prefill:
+            append = getattr(self.model, "prefill", self.model.forward)
+            with nullcontext() if first.ledger is None else first.ledger.phase("prefill"):
+                append(tokens, self.cache, counts=counts, **counted)
+        else:
+            logits = self.model.forward(tokens, self.cache, counts=counts, **counted)
+        for request, size in zip(requests, sizes, strict=True):
+            request.cache.length += size
+        if first.prefill:
+            return [None] * len(requests)
+        ends = np.cumsum(sizes).tolist()
+        picked = np.repeat(np.array(rows) * tokens.shape[1], sizes)
+        picked += np.arange(ends[-1]) - np.repeat(np.array(ends) - sizes, sizes)
+        laws = logits.reshape(-1, logits.shape[-1])[picked]  # (N, V)
+        return _processed(laws, requests, ends)
+
+    def _settle(self) -> None:
+        """Let finished rows leave, and truncate the batched cache to what the rows hold."""
+        staying = [b for b, seat in enumerate(self.seats) if not seat.left]
+        if self.cache is None:
+            self.seats = [self.seats[b] for b in staying]
+            self.cache = self.model.new_cache(len(self.seats))
+        elif len(staying) < len(self.seats):
+            self.seats = [self.seats[b] for b in staying]
+            self.cache.select(staying)
+        self.cache.truncate(np.array([seat.length for seat in self.seats]))
+
+
+class Seat:
+    """What one sequence sees of a pool: a model and its cache in one."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.vocab: int = pool.model.vocab
+        self.max_len: int | None = getattr(pool.model, "max_len", None)
+        self.length = 0
+        self.left = False
+
+    def new_cache(self) -> Seat:
+        return self
+
+    def truncate(self, length: int) -> None:
+        if not 0 <= length <= self.length:
+            raise ValueError(f"length={length} must be within 0..{self.length}")
+        self.length = length
+
+    def forward(self, tokens: Array, cache: Seat, **counted: Any) -> Array:
+        """A forward of this sequence alone."""
+        request = Forward(self, tokens, cache, None, tokens[:0], counted.get("ledger"))
+        logits = self.pool.answer([request])[0]
+        assert logits is not None
+        return logits
+
+
+def generate_many(
+    target: Any,
+    draft: Any,
+    prompts: Sequence[Sequence[int] | Array],
+    n_new: int,
+    gamma: Gamma,
+    *,
+    sampling: Sampling = Sampling(),  # noqa: B008 - frozen
+    draft_sampling: Sampling | None = None,
+    rngs: Sequence[Any],
+    stop: Iterable[int] = (),
+    rule: Any = "token",
+    target_ledger: Ledger | None = None,
+    draft_ledger: Ledger | None = None,
+) -> list[Generation]:
+    """`speculative_generate` for many prompts at once; a generator of randomness for each.
+
+    The result is that of one prompt at a time, bit for bit where a model's logits do not depend
+    on how rows are grouped. With gamma 0 or draft None it is plain decoding. Models without
+    batches (`new_cache(batch)`, `forward(..., counts=)`) are run row by row. The ledgers count a
+    weight once per batch.
+    """
+    prompts, rngs = list(prompts), list(rngs)
+    if len(rngs) != len(prompts):
+        raise ValueError(f"rngs has {len(rngs)} entries, one is needed for each of {len(prompts)}")
+    pools = {id(model): Pool(model) for model in (target, draft) if has_batches(model)}
+    if target is draft and pools:  # their rows are not the same: a draft may lag behind
+        shared = Pool(draft)
+    else:
+        shared = pools.get(id(draft), Pool(draft))
+    stop = list(stop)
+    loops, seats = [], []
+    for prompt, rng in zip(prompts, rngs, strict=True):
+        of_target = pools[id(target)].seat() if id(target) in pools else target
+        of_draft = shared.seat() if id(draft) in pools else draft
+        seats.append((of_target, of_draft))
+        loops.append(
+            speculate(
+                of_target, of_draft, prompt, n_new, gamma, sampling=sampling,
+                draft_sampling=draft_sampling, rng=rng, stop=stop, rule=rule,
+                target_ledger=target_ledger, draft_ledger=draft_ledger,
+            )
+        )  # fmt: skip
+    finished: dict[int, Generation] = {}
+    waiting: dict[int, Forward] = {}
+
+    def resume(i: int, answer: Array | None) -> None:
+        try:
+            waiting[i] = loops[i].send(answer)
+        except StopIteration as done:
+            finished[i] = done.value
+            for seat in seats[i]:
+                if isinstance(seat, Seat):
+                    seat.left = True
+
+    for i in range(len(loops)):
+        resume(i, None)
+    while waiting:
+        chosen = _next_group(waiting, shared)
+        requests = [waiting.pop(i) for i in chosen]
+        for i, answer in zip(chosen, _answers(requests), strict=True):
+            resume(i, answer)
+    return [finished[i] for i in range(len(loops))]
+
+
+def has_batches(model: Any) -> bool:
+    """True for a model with `new_cache(batch)` and `forward(..., counts=)`."""
+    if model is None or not (hasattr(model, "new_cache") and hasattr(model, "forward")):
+        return False
+    return (
+        "batch" in signature(model.new_cache).parameters
+        and "counts" in signature(model.forward).parameters
+    )
+
+
+def _next_group(waiting: dict[int, Forward], draft: Pool) -> list[int]:
+    """Who is served next: prefills, then drafts, so that the target's pass joins all rows."""
+
+    def kind(request: Forward) -> tuple[bool, bool, int]:
+        pooled = isinstance(request.model, Seat)
+        pool = request.model.pool if pooled else None
+        return not request.prefill, pooled and pool is not draft, id(pool)
+
+    kinds = {i: kind(request) for i, request in waiting.items()}
+    first = min(kinds.values())
+    return [i for i, found in kinds.items() if found == first]
+
+
+def _answers(requests: Sequence[Forward]) -> list[Array | None]:
+    model = requests[0].model
+    if isinstance(model, Seat):
+        return model.pool.answer(requests)
+    return [respond(request) for request in requests]
+
+
+def _processed(logits: Array, requests: Sequence[Forward], ends: list[int]) -> list[Array | None]:
+    """logits (N, V) of all requests -> the laws of each."""
+    sampling = requests[0].sampling
+    starts = [0, *ends[:-1]]
+    if sampling is not None and sampling.repetition_penalty == 1:
+        logits = sampling.probs(logits)
+        sampling = None
+    if sampling is None:
+        return [logits[start:end] for start, end in zip(starts, ends, strict=True)]
+    return [
+        sampling.probs_after(logits[start:end], request.history, request.tokens)
+        for request, start, end in zip(requests, starts, ends, strict=True)
+    ]
