@@ -22,6 +22,7 @@ Array = npt.NDArray[Any]
 # Attention spans are padded to a multiple of PAD, and are LEAST at least, so that sums over
 # positions run in one order whatever the span.
 PAD, LEAST = 16, 32
+ZERO = np.zeros(1, np.int64)
 
 
 class KVCache:
@@ -70,12 +71,15 @@ class KVCache:
         self.lengths = self.lengths[rows]
         self.batch = len(rows)
 
-    def make_room(self, sequence: Array, position: Array) -> int:
-        """Ready these positions (N,) of these sequences (N,); returns the padded span S."""
-        span = max(LEAST, -(-(int(position.max()) + 1) // PAD) * PAD)
+    def make_room(self, step: Step) -> int:
+        """Ready the positions of a step; returns the padded span S."""
+        span = max(LEAST, -(-step.end // PAD) * PAD)
         if span > self.keys.shape[-1]:
             self._grow(max(span, min(2 * span, -(-self.max_len // PAD) * PAD)))
-        self.values[:, sequence, :, position, self.width] = 1
+        if step.batch == 1:
+            self.values[:, 0, :, step.start : step.end, self.width] = 1
+        else:
+            self.values[:, step.sequence, :, step.position, self.width] = 1
         return span
 
     def clear_beyond(self, ends: Array) -> None:
@@ -96,7 +100,7 @@ class KVCache:
         self.values = np.concatenate((self.values, room), axis=3)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """What one forward computes: N rows, each a token of one sequence at one position."""
 
@@ -107,6 +111,42 @@ class Step:
     batch: int  # B
     width: int  # T
     counts: Array  # (B,) real tokens of each sequence
+    start: int  # first position of sequence 0
+    end: int  # one above the last position of all
+
+
+def even_step(tokens: Array, cache: KVCache) -> Step:
+    """Every token is real: (T,), or (B, T)."""
+    width = tokens.shape[-1]
+    start = cache.lengths.item(0)
+    if cache.batch is None:
+        positions = np.arange(start, start + width)
+        counts = np.array([width])
+        return Step(tokens, ZERO, positions, None, 1, width, counts, start, start + width)
+    batch = len(tokens)
+    position = cache.lengths[:, None] + np.arange(width)  # (B, T)
+    sequence, counts = np.arange(batch).repeat(width), np.full(batch, width)
+    end = int(cache.lengths.max()) + width
+    flat = tokens.ravel()
+    return Step(flat, sequence, position.ravel(), None, batch, width, counts, start, end)
+
+
+def ragged_step(tokens: Array, cache: KVCache, counts: Any) -> Step:
+    """The first `counts` (B,) tokens of each row (B, T) are real."""
+    batch = 1 if cache.batch is None else cache.batch
+    tokens = tokens.reshape(batch, -1)
+    width = tokens.shape[1]
+    real = np.asarray(counts)
+    within = real.shape == (batch,) and real.dtype.kind in "iu" and real.any()
+    if not within or ((real < 0) | (real > width)).any():
+        raise ValueError(f"counts={counts} must be (B={batch},) in 0..{width}, not all 0")
+    used = np.arange(width) < real[:, None]  # (B, T)
+    slot = np.flatnonzero(used)
+    sequence = slot // width
+    position = cache.lengths[sequence] + slot % width
+    end = int(position.max()) + 1
+    flat, start = tokens[used], cache.lengths.item(0)
+    return Step(flat, sequence, position, slot, batch, width, real, start, end)
 
 
 class Attention:
@@ -131,7 +171,8 @@ class Attention:
         pieces = -(-self.width // per_piece)
         cuts = [self.width * i // pieces for i in range(pieces + 1)]
         self.pieces = list(itertools.pairwise(cuts))
-        last_seen = cache.lengths[:, None] + np.minimum(np.arange(self.width), real - 1)  # (B, T)
+        last_seen = cache.lengths[:, None] + np.arange(self.width)  # (B, T)
+        last_seen[:, real:] = last_seen[:, real - 1 : real]
         bias = np.where(np.arange(span) > last_seen[..., None], -np.inf, 0)  # (B, T, S)
         self.bias = bias.astype(config.dtype)[:, None, :, None]  # (B, 1, T, 1, S)
         self.span = span
@@ -156,8 +197,7 @@ class Attention:
         step, cache = self.step, self.cache
         width = self.config.width
         if step.batch == 1:
-            start = int(step.position[0])
-            end = start + len(step.tokens)
+            start, end = step.start, step.end
             cache.keys[layer, 0, :, :, start:end] = keys[: end - start].transpose(1, 2, 0)
             cache.values[layer, 0, :, start:end, :width] = values[: end - start].transpose(1, 0, 2)
         else:

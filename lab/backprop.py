@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.transformer import ModelConfig
+from lab.config import ModelConfig
 
 __all__ = ["forward", "held_out_loss", "init_params", "loss_and_grads"]
 
@@ -248,9 +248,7 @@ def _rotation(config: ModelConfig, length: int) -> Complex:
     return turned.astype(np.result_type(config.dtype, np.complex64))
 
 
-def _rotate(
-    config: ModelConfig, qkv: Array, rotation: Complex
-) -> None:
+def _rotate(config: ModelConfig, qkv: Array, rotation: Complex) -> None:
     """RoPE in place: consecutive pairs of every query and key head, read as complex numbers."""
     qk = qkv[:, :, : config.n_heads + config.kv_heads].view(rotation.dtype)
     qk *= rotation

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lab.transformer import ModelConfig, Transformer
+from lab.config import ModelConfig
+from lab.transformer import Transformer
 
 __all__ = ["load", "load_trained", "save"]
 

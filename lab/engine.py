@@ -4,7 +4,7 @@ Every sequence runs its own `speculate`, with its own dice. The engine joins wha
 model into one ragged batch, and a sequence that is finished leaves it. Nothing of the loop is
 written again, so what holds for one sequence holds here.
 
-Shapes: B sequences still running, T tokens of the longest request, N rows asked for, V = vocabulary.
+Shapes: B sequences still running, T tokens of the longest request, N rows, V = vocabulary.
 """
 
 from __future__ import annotations

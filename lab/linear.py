@@ -51,7 +51,8 @@ class Matrix:
         self.weights = np.ascontiguousarray(weights)
         self.bits = bits
         self.d_in, self.d_out = weights.shape
-        self._tiles: Array | None = None
+        self._tiles: Array | None = None  # made at the first product
+        self._direct = 0  # rows up to which the matrix needs no tiles: x @ weights is all
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -64,11 +65,16 @@ class Matrix:
 
     def apply(self, x: Array) -> Array:
         """x (n, d_in) -> (n, d_out)."""
-        if not row_product().row_invariant:
-            plain: Array = x @ self.weights
-            return plain
+        if 1 < len(x) <= self._direct:
+            direct: Array = x @ self.weights
+            return direct
         if self._tiles is None:
+            if not row_product().row_invariant:
+                plain: Array = x @ self.weights
+                return plain
             self._tiles = tiled(self.weights)
+            if self._tiles.shape[2] == self.d_out:
+                self._direct = SMALL_PRODUCT // self.weights.size
         return multiply(x, self._tiles, self.d_out)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from lab.backprop import Params, Tokens, init_params, loss_and_grads
-from lab.transformer import ModelConfig
+from lab.config import ModelConfig
 
 __all__ = ["Recipe", "Trainer"]
 

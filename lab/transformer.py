@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from lab.attention import Attention, KVCache, Step
+from lab.attention import Attention, KVCache, Step, even_step, ragged_step
 from lab.config import ModelConfig
 from lab.ledger import Ledger
 from lab.linear import Matrix
@@ -53,14 +53,16 @@ class Norm:
     eps: float
 
     def __call__(self, x: Array) -> Array:
-        d = x.shape[-1]
-        if self.bias is None:
-            scale = np.sqrt(np.vecdot(x, x) / d + self.eps)  # (N,)
-            rms: Array = x / scale[:, None] * self.gain
-            return rms
-        x = x - x.mean(axis=-1, keepdims=True)
-        scale = np.sqrt(np.vecdot(x, x) / d + self.eps)
-        normed: Array = x / scale[:, None] * self.gain + self.bias
+        if self.bias is not None:
+            x = x - x.mean(axis=-1, keepdims=True)
+        scale: Array = np.vecdot(x, x)  # (N,)
+        scale /= x.shape[-1]
+        scale += self.eps
+        np.sqrt(scale, out=scale)
+        normed: Array = x / scale[:, None]
+        normed *= self.gain
+        if self.bias is not None:
+            normed += self.bias
         return normed
 
 
@@ -278,45 +280,27 @@ class Transformer:
         """Check the input and list its rows."""
         tokens = np.asarray(tokens)
         batch = 1 if cache.batch is None else cache.batch
-        shape = "(T,)" if cache.batch is None else f"(B={batch}, T)"
-        right = tokens.ndim == 1 if cache.batch is None else tokens.ndim == 2
-        if not right or (cache.batch is not None and len(tokens) != batch) or not tokens.size:
+        dims, shape = (1, "(T,)") if cache.batch is None else (2, f"(B={batch}, T)")
+        if tokens.ndim != dims or (dims == 2 and len(tokens) != batch) or not tokens.size:
             raise ValueError(f"tokens must be {shape} with T >= 1, got shape {tokens.shape}")
         if tokens.dtype.kind not in "iu":
             raise ValueError(f"tokens must be whole numbers, got dtype {tokens.dtype}")
-        tokens = tokens.reshape(batch, -1)
-        width = tokens.shape[1]
-        if counts is None:
-            real = np.full(batch, width)
-        else:
-            real = np.asarray(counts)
-            if real.shape != (batch,) or ((real < 0) | (real > width)).any() or not real.any():
-                raise ValueError(
-                    f"counts={counts} must be (B={batch},) within 0..{width}, not all 0"
-                )
-        ends = cache.lengths + real
-        if ends.max() > self.max_len:
+        width = tokens.shape[-1]
+        step = even_step(tokens, cache) if counts is None else ragged_step(tokens, cache, counts)
+        if step.end > self.max_len:
             raise ValueError(
-                f"tokens end at position {ends.max()}, max_len={self.max_len} (cache length "
-                f"{cache.length})"
+                f"tokens end at position {step.end}, max_len={self.max_len} (cache length "
+                f"{cache.length}, T={width})"
             )
-        position = cache.lengths[:, None] + np.arange(width)  # (B, T)
-        if (real == width).all():
-            flat, sequence, slot = tokens.ravel(), np.repeat(np.arange(batch), width), None
-            position = position.ravel()
-        else:
-            used = np.arange(width) < real[:, None]
-            flat, position, slot = tokens[used], position[used], np.flatnonzero(used)
-            sequence = slot // width
-        low, high = flat.min(), flat.max()
+        low, high = step.tokens.min(), step.tokens.max()
         if low < 0 or high >= self.vocab:
             bad = low if low < 0 else high
             raise ValueError(f"token {bad} is not within 0..{self.vocab - 1} (vocab={self.vocab})")
-        return Step(flat, sequence, position, slot, batch, width, real)
+        return step
 
     def _layers(self, step: Step, cache: KVCache, ledger: Ledger | None) -> Array:
         """All blocks: rows (N,) -> (N, D) before the final norm. Advances the cache at the end."""
-        span = cache.make_room(step.sequence, step.position)
+        span = cache.make_room(step)
         x = self._run(step, cache, span)
         if not np.isfinite(x).all():  # 0 times NaN is NaN: clear what lies beyond, and once more
             cache.clear_beyond(cache.lengths + step.counts)
@@ -332,10 +316,12 @@ class Transformer:
         if len(tokens) == 1:  # two equal rows: a single one takes another path through the BLAS
             tokens, position = tokens.repeat(2), position.repeat(2)
         attend = Attention(self.config, step, cache, span)
-        x = self.embedding[tokens]  # (N, D)
+        x = self.embedding.take(tokens, axis=0)  # (N, D)
         if self.positions is not None:
-            x = x + self.positions[position]
-        rotation = None if self.rotation is None else self.rotation[position][:, None]
+            x = x + self.positions.take(position, axis=0)
+        rotation = None
+        if self.rotation is not None:
+            rotation = self.rotation.take(position, axis=0)[:, None]  # (N, 1, E / 2)
         with np.errstate(invalid="ignore"):
             for i, block in enumerate(self.blocks):
                 x = x + block.attn_out(attend(i, block.qkv(block.attn_norm(x)), rotation))
@@ -346,10 +332,14 @@ class Transformer:
         """(N, 2F) or (N, F) -> (N, F)."""
         if self.config.activation == "gelu":
             cubic = inner * inner * inner * 0.044715 + inner
-            return (np.tanh(cubic * 0.7978845608028654) + 1) * inner * 0.5
-        f = self.config.d_ff
-        gate, up = inner[:, :f], inner[:, f:]
-        return (np.tanh(gate * 0.5) + 1) * gate * up * 0.5  # silu(gate) * up, without overflow
+            gelu: Array = (np.tanh(cubic * 0.7978845608028654) + 1) * inner * 0.5
+            return gelu
+        half = inner[:, : self.config.d_ff] * 0.5  # of the gate
+        out: Array = np.tanh(half)  # silu(2h) = h tanh(h) + h: no overflow
+        out *= half
+        out += half
+        out *= inner[:, self.config.d_ff :]
+        return out
 
     def _count(self, ledger: Ledger, step: Step, cache: KVCache) -> None:
         """Enter one forward; the conventions are `ledger.CONVENTIONS`."""
