@@ -112,7 +112,7 @@ def generate_many(
     draft: Any,
     prompts: Sequence[Sequence[int] | Array],
     n_new: int,
-    gamma: Gamma,
+    gamma: Gamma | Sequence[Gamma],
     *,
     sampling: Sampling = Sampling(),  # noqa: B008 - frozen
     draft_sampling: Sampling | None = None,
@@ -122,7 +122,8 @@ def generate_many(
     target_ledger: Ledger | None = None,
     draft_ledger: Ledger | None = None,
 ) -> list[Generation]:
-    """`speculative_generate` for many prompts at once; a generator of randomness for each.
+    """`speculative_generate` for many prompts at once, each with its own of `rngs`; `gamma` is one
+    for all, or one for each.
 
     The result is that of one prompt at a time, bit for bit where a model's logits do not depend
     on how rows are grouped. With gamma 0 or draft None it is plain decoding. Models without
@@ -133,19 +134,23 @@ def generate_many(
     if len(rngs) != len(prompts):
         raise ValueError(f"rngs has {len(rngs)} entries, one is needed for each of {len(prompts)}")
     pools = {id(model): Pool(model) for model in (target, draft) if has_batches(model)}
-    if target is draft and pools:  # their rows are not the same: a draft may lag behind
-        shared = Pool(draft)
-    else:
-        shared = pools.get(id(draft), Pool(draft))
+    gammas = list(gamma) if isinstance(gamma, Sequence | np.ndarray) else [gamma] * len(prompts)
+    if len(gammas) != len(prompts):
+        raise ValueError(f"gamma has {len(gammas)} entries, one is needed for {len(prompts)}")
+    of_draft = pools.get(id(draft))
+    if target is draft and of_draft:  # two caches: a draft may lag behind
+        of_draft = Pool(draft)
     stop = list(stop)
     loops, seats = [], []
-    for prompt, rng in zip(prompts, rngs, strict=True):
-        of_target = pools[id(target)].seat() if id(target) in pools else target
-        of_draft = shared.seat() if id(draft) in pools else draft
-        seats.append((of_target, of_draft))
+    for prompt, rng, own_gamma in zip(prompts, rngs, gammas, strict=True):
+        pair = (
+            pools[id(target)].seat() if id(target) in pools else target,
+            of_draft.seat() if of_draft else draft,
+        )
+        seats.append(pair)
         loops.append(
             speculate(
-                of_target, of_draft, prompt, n_new, gamma, sampling=sampling,
+                *pair, prompt, n_new, own_gamma, sampling=sampling,
                 draft_sampling=draft_sampling, rng=rng, stop=stop, rule=rule,
                 target_ledger=target_ledger, draft_ledger=draft_ledger,
             )
@@ -165,7 +170,7 @@ def generate_many(
     for i in range(len(loops)):
         resume(i, None)
     while waiting:
-        chosen = _next_group(waiting, shared)
+        chosen = _next_group(waiting, of_draft)
         requests = [waiting.pop(i) for i in chosen]
         for i, answer in zip(chosen, _answers(requests), strict=True):
             resume(i, answer)
@@ -182,7 +187,7 @@ def has_batches(model: Any) -> bool:
     )
 
 
-def _next_group(waiting: dict[int, Forward], draft: Pool) -> list[int]:
+def _next_group(waiting: dict[int, Forward], draft: Pool | None) -> list[int]:
     """Who is served next: prefills, then drafts, so that the target's pass joins all rows."""
 
     def kind(request: Forward) -> tuple[bool, bool, int]:
