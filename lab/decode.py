@@ -39,7 +39,7 @@ def autoregressive_generate(
     prompt: Sequence[int] | Array,
     n_new: int,
     *,
-    sampling: Sampling = Sampling(),  # noqa: B008 - frozen
+    sampling: Sampling = Sampling(),
     rng: Any,
     stop: Iterable[int] = (),
     ledger: Ledger | None = None,
@@ -61,7 +61,7 @@ def speculative_generate(
     n_new: int,
     gamma: Gamma,
     *,
-    sampling: Sampling = Sampling(),  # noqa: B008 - frozen
+    sampling: Sampling = Sampling(),
     draft_sampling: Sampling | None = None,
     rng: Any,
     stop: Iterable[int] = (),
@@ -106,7 +106,7 @@ def speculate(
     n_new: int,
     gamma: Gamma,
     *,
-    sampling: Sampling = Sampling(),  # noqa: B008 - frozen
+    sampling: Sampling = Sampling(),
     draft_sampling: Sampling | None = None,
     rng: Any,
     stop: Iterable[int] = (),

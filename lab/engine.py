@@ -114,7 +114,7 @@ def generate_many(
     n_new: int,
     gamma: Gamma | Sequence[Gamma],
     *,
-    sampling: Sampling = Sampling(),  # noqa: B008 - frozen
+    sampling: Sampling = Sampling(),
     draft_sampling: Sampling | None = None,
     rngs: Sequence[Any],
     stop: Iterable[int] = (),

@@ -138,7 +138,7 @@ def plain_law(
     target: Any,
     prompt: Sequence[int],
     n_new: int,
-    sampling: Sampling = Sampling(),  # noqa: B008 - frozen
+    sampling: Sampling = Sampling(),
     stop: Sequence[int] = (),
 ) -> Law:
     """The law that must come out: products of the target's processed laws, each of them from a

@@ -83,7 +83,7 @@ def betas_along(
     draft: Any,
     texts: Sequence[Tokens],
     start: int,
-    sampling: Sampling = Sampling(),  # noqa: B008 - frozen
+    sampling: Sampling = Sampling(),
     target_laws: Sequence[Array] | None = None,
 ) -> list[Array]:
     """β = Σ min(p, q) (Thm 3.5) at every position of each text from `start` on.
