@@ -12,6 +12,7 @@ G = H / K query heads to a key/value head, E = head_dim, F = d_ff, V vocabulary.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -241,6 +242,13 @@ def _heads(config: ModelConfig, qkv: Array) -> tuple[Array, Array, Array]:
     return q.transpose(0, 2, 3, 1, 4), k.transpose(0, 2, 3, 1, 4), v.transpose(0, 2, 3, 1, 4)
 
 
+@lru_cache(maxsize=8)
+def _causal_mask(length: int, dtype: np.dtype[Any]) -> Array:
+    """(T, T): 0 where a row may look, -inf above the diagonal."""
+    return np.triu(np.full((length, length), -np.inf, dtype), k=1)
+
+
+@lru_cache(maxsize=8)
 def _rotation(config: ModelConfig, length: int) -> Complex:
     """Unit complex numbers (T, 1, E / 2): pair j of position t turns by t * base ** (-2j / E)."""
     frequency = config.rope_base ** (-np.arange(0, config.width, 2) / config.width)
@@ -268,7 +276,7 @@ def _attention(
     q, k, v = _heads(config, qkv)
     q *= config.width**-0.5  # writes into qkv
     weights = q @ k.swapaxes(-1, -2)
-    weights += np.triu(np.full((length, length), -np.inf, weights.dtype), k=1)
+    weights += _causal_mask(length, weights.dtype)
     weights -= weights.max(axis=-1, keepdims=True)
     np.exp(weights, out=weights)
     weights /= weights.sum(axis=-1, keepdims=True)
@@ -321,10 +329,10 @@ def _mlp(config: ModelConfig, params: Params, at: str, h: Array) -> tuple[Array,
     wide = _linear(params, f"{at}mlp_in", h)
     if config.activation == "swiglu":
         gate, up = wide[:, : config.d_ff], wide[:, config.d_ff :]
-        sigmoid = np.negative(gate)
-        np.exp(sigmoid, out=sigmoid)
+        sigmoid = 0.5 * gate  # by tanh, which cannot overflow
+        np.tanh(sigmoid, out=sigmoid)
         sigmoid += 1
-        np.reciprocal(sigmoid, out=sigmoid)
+        sigmoid *= 0.5
         inner = gate * sigmoid
         saved = (wide, sigmoid, inner * up)
     else:

@@ -25,6 +25,9 @@ Array = npt.NDArray[Any]
 Tokens = npt.NDArray[np.int64]
 
 
+PLAIN = Sampling()  # temperature 1, no filter
+
+
 @dataclass(frozen=True)
 class Draft:
     """A draft with the name it has in tables."""
@@ -82,11 +85,11 @@ def betas_along(
     target: Any,
     draft: Any,
     texts: Sequence[Tokens],
-    start: int,
+    starts: Sequence[int],
     sampling: Sampling = Sampling(),
     target_laws: Sequence[Array] | None = None,
 ) -> list[Array]:
-    """β = Σ min(p, q) (Thm 3.5) at every position of each text from `start` on.
+    """β = Σ min(p, q) (Thm 3.5) at every position of each text from its entry of `starts` on.
 
     `target_laws`, of `laws_along`, saves the target's pass where several drafts share the texts.
     """
@@ -94,7 +97,7 @@ def betas_along(
     draft_laws = laws_along(draft, texts, sampling)
     return [
         np.asarray(theory.acceptance(p[start - 1 :], q[start - 1 :]))
-        for p, q in zip(laws, draft_laws, strict=True)
+        for p, q, start in zip(laws, draft_laws, starts, strict=True)
     ]
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lab.backprop import forward, held_out_loss, init_params, loss_and_grads
-from lab.transformer import ModelConfig, Transformer
+from lab.config import ModelConfig
+from lab.transformer import Transformer
 
 SMALL = {"vocab": 11, "d_model": 8, "n_layers": 2, "n_heads": 4, "d_ff": 6, "max_len": 16}
 VARIANTS = {
@@ -12,7 +13,7 @@ VARIANTS = {
     "layer norm": {"norm": "layer"},
     "learned positions": {"positions": "learned"},
     "gelu": {"activation": "gelu"},
-    "grouped heads": {"n_kv_heads": 2, "head_dim": 6},
+    "grouped heads": {"n_kv_heads": 2, "head_dim": 4},
     "one key head": {"n_kv_heads": 1},
     "biases": {"bias": True},
     "tied head": {"tied": True},

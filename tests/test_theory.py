@@ -420,8 +420,10 @@ def test_ties_go_to_the_smaller_gamma():
     assert best_gamma(0.5, 0.5) == (0, 1.0)
     assert best_gamma(0.7, 0.05)[0] == 6  # beats 5 by 1.7e-6, which is no tie
     assert best_gamma(0.75, 0.05)[0] == 7
-    # all gammas from 40 on are within 1e-12 of the limit 2
+    # all gammas from 39 on are within 1e-12 of the limit 2
     assert best_gamma(0.5, 1e-300)[0] == brute_best(0.5, 0, last=200)[0] == 39
+    flat = brute_best(0.5, 1e-15, last=200)[0]
+    assert best_gamma(0.5, 1e-15)[0] == best_gamma(0.5, 1e-15, lambda g: 1.0)[0] == flat
 
 
 @pytest.mark.parametrize(
@@ -526,6 +528,7 @@ def test_speed_that_grows_but_never_wins_is_no_error():
 def test_alpha_one_where_drafts_cost_more_than_verification():
     assert best_gamma(1, 0.9, 0.5) == (1, pytest.approx(2 / 1.4))
     assert best_gamma(1, 0.5, 0.5) == (1, pytest.approx(2))  # 1 / c at every gamma: a tie
+    assert best_gamma(0, 0, 0.8) == (1, 1.25)  # two rows cheaper than one: by the formula, a gain
 
 
 def test_max_gamma_is_the_callers_own_cap():

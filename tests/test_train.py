@@ -1,18 +1,20 @@
 """AdamW, the schedule, and a run that can be interrupted."""
 
+import hashlib
+import json
 import os
 import runpy
 import signal
-import subprocess
-import sys
-import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from lab import checkpoint, corpus
+from lab.backprop import held_out_loss
+from lab.config import ModelConfig
 from lab.train import Recipe, Trainer, clip_gradients
-from lab.transformer import ModelConfig
 
 CONFIG = ModelConfig(vocab=7, d_model=8, n_layers=1, n_heads=2, d_ff=8, max_len=32)
 RECIPE = Recipe(tokens=64 * 40, batch_tokens=64, stages=((8, 0.5), (16, 0.25), (32, 0.25)))
@@ -75,7 +77,7 @@ def test_schedule_rises_then_falls_as_half_a_cosine():
     assert rates[10] == 1.0
     assert rates[55] == pytest.approx(0.55, abs=0.01)  # half way down
     assert rates[100] == pytest.approx(0.1)
-    assert all(a >= b for a, b in zip(rates[10:], rates[11:], strict=False))
+    assert all(a >= b for a, b in pairwise(rates[10:]))
 
 
 def test_contexts_grow_and_hold_their_shares_of_the_tokens():
@@ -84,7 +86,9 @@ def test_contexts_grow_and_hold_their_shares_of_the_tokens():
 
 
 def test_learns_a_text_that_repeats():
-    losses = run(trainer(recipe=Recipe(tokens=64 * 150, batch_tokens=64, stages=((16, 1.0),), lr=0.01)))
+    losses = run(
+        trainer(recipe=Recipe(tokens=64 * 150, batch_tokens=64, stages=((16, 1.0),), lr=0.01))
+    )
     assert losses[0] > 1.5
     assert losses[-1] < 0.35  # only 1, 3 and 5, which occur twice, need the token before
 
@@ -164,3 +168,81 @@ def test_bad_texts_are_named():
         trainer(tokens=TEXT[:20])
     with pytest.raises(ValueError, match=r"tokens must be in 0\.\.6, got 1\.\.7"):
         trainer(tokens=TEXT + 1)
+
+
+def test_a_learned_position_for_every_context():
+    config = ModelConfig(vocab=7, d_model=8, n_layers=1, n_heads=2, d_ff=8, max_len=16,
+                         positions="learned")  # fmt: skip
+    with pytest.raises(ValueError, match="max_len=16 is less than the context 32"):
+        Trainer(config, RECIPE, TEXT, 0)
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_leaves_the_weights(monkeypatch):
+    one = trainer()
+    before = {name: value.copy() for name, value in one.params.items()}
+    monkeypatch.setattr("lab.train.loss_and_grads", lambda *args: float("nan"))
+    with pytest.raises(FloatingPointError, match="loss is nan at step 0"):
+        one.advance()
+    assert one.step == 0
+    for name, value in before.items():
+        np.testing.assert_array_equal(one.params[name], value)
+
+
+# ---------------------------------------------------------------------------------- the script
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """scripts/train_models.py with one tiny model, its signal handlers undone afterwards."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    names = runpy.run_path(str(SCRIPT))
+    config = ModelConfig(vocab=256, d_model=8, n_layers=1, n_heads=2, d_ff=8)
+    tiny = {"target": (config, Recipe(tokens=256 * 30, batch_tokens=256))}
+    main = names["main"]
+    monkeypatch.setitem(main.__globals__, "MODELS", tiny)
+    yield main
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def arguments(folder):
+    return ["--out", str(folder / "out"), "--scratch", str(folder / "scratch"), "--seed", "5"]
+
+
+def test_script_writes_a_model_and_its_report_and_leaves_nothing_else(script, tmp_path, capsys):
+    assert script(arguments(tmp_path)) == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"models.json", "target.npz"}
+    assert list((tmp_path / "scratch").iterdir()) == []
+    model = checkpoint.load(tmp_path / "out" / "target.npz")
+    report = json.loads((tmp_path / "out" / "models.json").read_text())
+    entry = report["models"]["target"]
+    assert entry["tokens"] == 256 * 30
+    assert entry["seed"] == 5
+    assert entry["sha256"] == sha256(tmp_path / "out" / "target.npz")
+    loss = held_out_loss(model.config, model.params(), corpus.held_out_tokens(), 128)
+    assert entry["held_out_nats_per_byte"]["context 128"] == pytest.approx(loss, abs=1e-4)
+    line = next(line for line in capsys.readouterr().out.splitlines() if "tokens/s" in line)
+    assert all(word in line for word in ("step 30/30", "loss", "nats", "s left"))
+
+
+def test_script_stopped_between_two_steps_goes_on_to_the_same_file(script, tmp_path, monkeypatch):
+    """A signal in the middle of a step lets that step end; nothing is written but the state."""
+    advance = Trainer.advance
+
+    def interrupted(self):
+        if self.step == 11:
+            os.kill(os.getpid(), signal.SIGINT)
+        return advance(self)
+
+    monkeypatch.setattr(Trainer, "advance", interrupted)
+    assert script(arguments(tmp_path)) == 130
+    assert [path.name for path in (tmp_path / "scratch").iterdir()] == ["target.npz"]
+    assert list((tmp_path / "out").iterdir()) == []
+    monkeypatch.setattr(Trainer, "advance", advance)
+    assert script(arguments(tmp_path)) == 0
+    assert script(arguments(tmp_path / "whole")) == 0
+    assert sha256(tmp_path / "out" / "target.npz") == sha256(tmp_path / "whole/out/target.npz")
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()

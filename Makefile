@@ -1,0 +1,40 @@
+# `make lab` runs the main job, `make test` the tests; each sets itself up in .venv first.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+.PHONY: lab test slow lint scripts bench clean
+
+lab: $(VENV)/installed
+	$(RUN) scripts/04_spec_decode_speedup.py
+
+test: $(VENV)/installed-dev
+	$(RUN) -m pytest
+
+slow: $(VENV)/installed-dev
+	$(RUN) -m pytest -m slow
+
+lint: $(VENV)/installed-dev
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+scripts: $(VENV)/installed
+	for script in scripts/0*.py; do $(RUN) $$script --fast || exit 1; done
+
+bench: $(VENV)/installed
+	$(RUN) scripts/bench.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml | $(VENV)/bin/python
+	$(RUN) -m pip install --quiet -e .
+	touch $@
+
+$(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
+	$(RUN) -m pip install --quiet -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info

@@ -1,0 +1,222 @@
+"""Cells of the speed-up tables: the real loop beside eq. (1), its ledger beside Thm 3.11."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lab import theory
+from lab.engine import generate_many
+from lab.estimate import Estimate, Gap, alpha_from_betas, eq1_gap, tokens_per_call
+from lab.ledger import MATMUL_OPS
+from lab.measure import (
+    PLAIN,
+    Draft,
+    LedgerRun,
+    betas_along,
+    count_plain,
+    count_speculative,
+    laws_along,
+    streams,
+    texts_of,
+)
+from lab.stats import GoodnessOfFit, goodness_of_fit
+from lab.text import Generation
+
+Array = npt.NDArray[Any]
+Tokens = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LoopCell:
+    """Runs of one draft at one γ, and β along what they wrote."""
+
+    draft: str
+    gamma: int
+    runs: tuple[Generation, ...]
+    betas: tuple[Array, ...]  # per prompt, at the positions of its own continuation
+
+    @cached_property
+    def alpha(self) -> Estimate:
+        """Mean Σ min of these texts, clustered by prompt."""
+        return alpha_from_betas(list(self.betas))
+
+    @cached_property
+    def tokens_per_call(self) -> Estimate:
+        return tokens_per_call(self.runs, self.gamma)
+
+    def gap(self, level: float, comparisons: int) -> Gap:
+        """Measured tokens per call against eq. (1), as one of a family of comparisons."""
+        return eq1_gap(self.runs, self.betas, self.gamma, level=level, comparisons=comparisons)
+
+    @property
+    def lag_correlation(self) -> float:
+        """Correlation of β from one position to the next, pooled over the prompts."""
+        mean = self.alpha.value
+        pairs = [(beta[:-1] - mean, beta[1:] - mean) for beta in self.betas]
+        together = sum(float(a @ b) for a, b in pairs)
+        alone = sum(float(a @ a + b @ b) for a, b in pairs) / 2
+        return together / alone if alone else 0.0
+
+
+def loop_cells(
+    target: Any,
+    drafts: Sequence[Draft],
+    prompts: Sequence[Tokens],
+    n_new: int,
+    gammas: Sequence[int],
+    *cell: int,
+) -> list[LoopCell]:
+    """Every draft at every γ on every prompt, T = 1; all γ of a draft run in one lockstep."""
+    cells = []
+    for number, draft in enumerate(drafts):
+        all_prompts = [prompt for _ in gammas for prompt in prompts]
+        runs = generate_many(
+            target,
+            draft.model,
+            all_prompts,
+            n_new,
+            [gamma for gamma in gammas for _ in prompts],
+            rngs=streams(len(all_prompts), *cell, number),
+        )
+        texts = texts_of(all_prompts, runs)
+        betas = betas_along(target, draft.model, texts, [len(prompt) for prompt in all_prompts])
+        for i, gamma in enumerate(gammas):
+            own = slice(i * len(prompts), (i + 1) * len(prompts))
+            cells.append(LoopCell(draft.name, gamma, tuple(runs[own]), tuple(betas[own])))
+    return cells
+
+
+@dataclass(frozen=True)
+class AcceptedFit:
+    """Accepted drafts per full-length round beside the truncated geometric law."""
+
+    alpha: float  # accepted / tested of these rounds: the likelihood estimate
+    counts: tuple[int, ...]  # rounds with 0..γ accepted
+    law: Array  # (γ + 1,)
+    test: GoodnessOfFit
+
+
+def accepted_fit(cell: LoopCell) -> AcceptedFit:
+    """χ² of the rounds that were allowed γ drafts; α is fitted, which costs a degree of freedom."""
+    rounds = [r for run in cell.runs for r in run.rounds if r.allowed == cell.gamma]
+    counts = np.bincount([r.accepted for r in rounds], minlength=cell.gamma + 1)
+    alpha = sum(r.accepted for r in rounds) / sum(r.tested for r in rounds)
+    law = theory.accepted_law(alpha, cell.gamma)
+    return AcceptedFit(alpha, tuple(counts.tolist()), law, goodness_of_fit(counts, law, fitted=1))
+
+
+@dataclass(frozen=True)
+class SavingsCell:
+    """Operations and bytes per token of one draft at one γ, over plain decoding; decode phase."""
+
+    draft: str
+    gamma: int
+    alpha: float  # mean Σ min of these texts
+    c_hat: float  # operations of the draft per token, over the target's (weight matrices)
+    plain: LedgerRun
+    run: LedgerRun
+
+    @property
+    def target_flops(self) -> float:
+        """Of the target's weight matrices, per token, over plain decoding."""
+        return self._over_plain("flops", MATMUL_OPS, draft=False)
+
+    @property
+    def target_reads(self) -> float:
+        """Bytes of the target's weight matrices, per token, over plain decoding."""
+        return self._over_plain("weight_bytes", MATMUL_OPS, draft=False)
+
+    @property
+    def flops(self) -> float:
+        """All operations, the draft's too."""
+        return self._over_plain("flops")
+
+    @property
+    def weight_bytes(self) -> float:
+        return self._over_plain("weight_bytes")
+
+    @property
+    def kv_bytes(self) -> float:
+        return self._over_plain("kv_read_bytes", more="kv_write_bytes")
+
+    @property
+    def bytes_per_token(self) -> float:
+        return _bytes(self.run) / self.run.tokens
+
+    @property
+    def all_bytes(self) -> float:
+        return self.bytes_per_token / (_bytes(self.plain) / self.plain.tokens)
+
+    @property
+    def rows_per_call(self) -> Fraction:
+        """Mean rows per target call: the pending token and the drafts."""
+        rounds = [r for run in self.run.runs for r in run.rounds]
+        return Fraction(sum(r.drafted + 1 for r in rounds), len(rounds))
+
+    @property
+    def ops_over_reads(self) -> Fraction:
+        """Operations ratio / read ratio of the target's matrices; exactly `rows_per_call`."""
+        ratios = []
+        for name in ("flops", "weight_bytes"):
+            spent = Fraction(self.run.target.total(name, MATMUL_OPS, "decode"))
+            ratios.append(spent / Fraction(self.plain.target.total(name, MATMUL_OPS, "decode")))
+        return ratios[0] / ratios[1]
+
+    def _over_plain(
+        self, name: str, ops: Any = None, draft: bool = True, more: str | None = None
+    ) -> float:
+        spent = plain = 0.0
+        for field in (name,) if more is None else (name, more):
+            plain += float(self.plain.target.total(field, ops, "decode"))
+            spent += float(self.run.target.total(field, ops, "decode"))
+            if draft:
+                spent += float(self.run.draft.total(field, ops, "decode"))
+        return spent / self.run.tokens / (plain / self.plain.tokens)
+
+
+def savings_cells(
+    target: Any,
+    drafts: Sequence[Draft],
+    prompts: Sequence[Tokens],
+    n_new: int,
+    gammas: Sequence[int],
+    *cell: int,
+) -> list[SavingsCell]:
+    """Ledgers of one-sequence runs: plain decoding once, then every draft at every γ."""
+    plain = count_plain(target, prompts, n_new, *cell)
+    starts = [len(prompt) for prompt in prompts]
+    cells = []
+    for number, draft in enumerate(drafts):
+        for gamma in gammas:
+            key = (*cell, number + 1, gamma)
+            run = count_speculative(target, draft.model, prompts, n_new, gamma, *key)
+            texts = texts_of(prompts, run.runs)
+            betas = betas_along(target, draft.model, texts, starts)
+            c_hat = draft.model.matmul_parameters / target.matmul_parameters
+            alpha = alpha_from_betas(betas).value
+            cells.append(SavingsCell(draft.name, gamma, alpha, c_hat, plain, run))
+    return cells
+
+
+def mean_entropy(target: Any, texts: Sequence[Tokens], starts: Sequence[int]) -> float:
+    """Mean entropy in nats of the target's laws at the positions from `starts` on."""
+    total, positions = 0.0, 0
+    for law, start in zip(laws_along(target, texts, PLAIN), starts, strict=True):
+        p = law[start - 1 :]
+        total -= float(np.sum(p * np.log(np.where(p > 0, p, 1))))
+        positions += len(p)
+    return total / positions
+
+
+def _bytes(run: LedgerRun) -> float:
+    fields = ("weight_bytes", "kv_read_bytes", "kv_write_bytes")
+    return float(
+        sum(ledger.total(f, phase="decode") for ledger in (run.target, run.draft) for f in fields)
+    )
