@@ -22,7 +22,6 @@ Array = npt.NDArray[Any]
 # Attention spans are padded to a multiple of PAD, and are LEAST at least, so that sums over
 # positions run in one order whatever the span.
 PAD, LEAST = 16, 32
-ZERO = np.zeros(1, np.int64)
 
 
 class KVCache:
@@ -76,8 +75,8 @@ class KVCache:
         span = max(LEAST, -(-step.end // PAD) * PAD)
         if span > self.keys.shape[-1]:
             self._grow(max(span, min(2 * span, -(-self.max_len // PAD) * PAD)))
-        if step.batch == 1:
-            self.values[:, 0, :, step.start : step.end, self.width] = 1
+        if step.span is not None:
+            self.values[:, 0, :, step.span, self.width] = 1
         else:
             self.values[:, step.sequence, :, step.position, self.width] = 1
         return span
@@ -102,51 +101,63 @@ class KVCache:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one forward computes: N rows, each a token of one sequence at one position."""
+    """What one forward computes: N rows, each a token of one sequence at one position.
+
+    B counts the sequences from the first to the last that take part.
+    """
 
     tokens: Array  # (N,)
-    sequence: Array  # (N,) which of the B
     position: Array  # (N,)
-    slot: Array | None  # (N,) index into B * T; None if every slot is real
-    batch: int  # B
-    width: int  # T
-    counts: Array  # (B,) real tokens of each sequence
-    start: int  # first position of sequence 0
     end: int  # one above the last position of all
+    counts: Array  # real tokens of each sequence of the cache
+    width: int  # T
+    rows: slice  # the B of all sequences of the cache
+    batch: int = 1  # B
+    sequence: Array | None = None  # (N,) of the cache; None: its only one
+    place: Array | None = None  # (N,) which of its T tokens
+    full: bool = True  # all B * T slots are real
+    span: slice | None = None  # the positions, where there is only one sequence
 
 
-def even_step(tokens: Array, cache: KVCache) -> Step:
-    """Every token is real: (T,), or (B, T)."""
-    width = tokens.shape[-1]
-    start = cache.lengths.item(0)
-    if cache.batch is None:
-        positions = np.arange(start, start + width)
-        counts = np.array([width])
-        return Step(tokens, ZERO, positions, None, 1, width, counts, start, start + width)
-    batch = len(tokens)
-    position = cache.lengths[:, None] + np.arange(width)  # (B, T)
-    sequence, counts = np.arange(batch).repeat(width), np.full(batch, width)
-    end = int(cache.lengths.max()) + width
-    flat = tokens.ravel()
-    return Step(flat, sequence, position.ravel(), None, batch, width, counts, start, end)
+def plain_step(tokens: Array, cache: KVCache) -> Step:
+    """Tokens (T,) of the only sequence."""
+    width, start = len(tokens), cache.lengths.item(0)
+    end = start + width
+    return Step(
+        tokens,
+        np.arange(start, end),
+        end,
+        np.array([width]),
+        width,
+        slice(0, 1),
+        span=slice(start, end),
+    )
 
 
 def ragged_step(tokens: Array, cache: KVCache, counts: Any) -> Step:
-    """The first `counts` (B,) tokens of each row (B, T) are real."""
-    batch = 1 if cache.batch is None else cache.batch
-    tokens = tokens.reshape(batch, -1)
-    width = tokens.shape[1]
-    real = np.asarray(counts)
+    """The first `counts` tokens of each row (B, T) are real; None: all."""
+    batch, width = tokens.shape
+    real = np.full(batch, width) if counts is None else np.asarray(counts)
     within = real.shape == (batch,) and real.dtype.kind in "iu" and real.any()
     if not within or ((real < 0) | (real > width)).any():
         raise ValueError(f"counts={counts} must be (B={batch},) in 0..{width}, not all 0")
     used = np.arange(width) < real[:, None]  # (B, T)
-    slot = np.flatnonzero(used)
-    sequence = slot // width
-    position = cache.lengths[sequence] + slot % width
-    end = int(position.max()) + 1
-    flat, start = tokens[used], cache.lengths.item(0)
-    return Step(flat, sequence, position, slot, batch, width, real, start, end)
+    sequence, place = np.nonzero(used)
+    first, last = int(sequence[0]), int(sequence[-1])
+    taking_part = last + 1 - first
+    position = cache.lengths[sequence] + place
+    return Step(
+        tokens[used],
+        position,
+        int(position.max()) + 1,
+        real,
+        width,
+        slice(first, last + 1),
+        taking_part,
+        sequence,
+        place,
+        len(sequence) == taking_part * width,
+    )
 
 
 class Attention:
@@ -157,32 +168,30 @@ class Attention:
     """
 
     def __init__(self, config: ModelConfig, step: Step, cache: KVCache, span: int) -> None:
-        self.config, self.step, self.cache = config, step, cache
-        rows, repeat = len(step.tokens), config.n_heads // config.kv_heads
-        real = rows if step.batch == 1 else step.width
-        # A product with one row takes another path through the BLAS: two slots at least.
-        self.width = max(2, real) if repeat == 1 or rows == 1 else real
-        self.slot: Array | None = None  # (N,) index of a row into B * width, where slots are empty
-        if step.batch > 1 and (self.width > step.width or step.slot is not None):
-            offset = step.position - cache.lengths[step.sequence]
-            slot = step.sequence * self.width + offset
-            self.slot = slot.repeat(2) if rows == 1 else slot
+        self.config, self.step, self.cache, self.span = config, step, cache, span
+        repeat = config.n_heads // config.kv_heads
+        self.doubled = len(step.tokens) == 1  # the one row comes twice
+        self.width = 2 if self.doubled else step.width  # slots per sequence
+        # A product with one row takes another path through the BLAS: a row of zeros goes with it.
+        self.lone = self.width * repeat == 1
         per_piece = max(2, SMALL_PRODUCT // (span * aligned(config.width + 1) * repeat))
         pieces = -(-self.width // per_piece)
         cuts = [self.width * i // pieces for i in range(pieces + 1)]
         self.pieces = list(itertools.pairwise(cuts))
-        last_seen = cache.lengths[:, None] + np.arange(self.width)  # (B, T)
-        last_seen[:, real:] = last_seen[:, real - 1 : real]
+        self.scale = config.width**-0.5
+        self.slot: Array | None = None  # (N,) index into B * T, where there are empty slots
+        if not step.full and step.sequence is not None and not self.doubled:
+            self.slot = (step.sequence - step.rows.start) * self.width + step.place
+        last_seen = cache.lengths[step.rows, None] + np.arange(self.width)  # (B, T)
+        if self.doubled:
+            last_seen[:, 1] = last_seen[:, 0]
         bias = np.where(np.arange(span) > last_seen[..., None], -np.inf, 0)  # (B, T, S)
         self.bias = bias.astype(config.dtype)[:, None, :, None]  # (B, 1, T, 1, S)
-        self.span = span
-        self.scale = config.width**-0.5
 
     def __call__(self, layer: int, heads: Array, rotation: Array | None) -> Array:
         """heads (N, (H + 2K) E) of one layer -> (N, H E), its keys and values now cached."""
         c = self.config
-        n = len(heads)
-        heads = heads.reshape(n, -1, c.width)  # (N, H + 2K, E)
+        heads = heads.reshape(len(heads), -1, c.width)  # (N, H + 2K, E)
         turned = heads[:, : -c.kv_heads]  # (N, H + K, E)
         if rotation is not None:  # consecutive pairs as complex numbers
             turned = (turned.view(rotation.dtype) * rotation).view(heads.dtype)
@@ -194,16 +203,15 @@ class Attention:
 
     def _store(self, layer: int, keys: Array, values: Array) -> None:
         """keys, values (N, K, E) into the cache at their positions."""
-        step, cache = self.step, self.cache
-        width = self.config.width
-        if step.batch == 1:
-            start, end = step.start, step.end
-            cache.keys[layer, 0, :, :, start:end] = keys[: end - start].transpose(1, 2, 0)
-            cache.values[layer, 0, :, start:end, :width] = values[: end - start].transpose(1, 0, 2)
+        step, width, rows = self.step, self.config.width, len(self.step.tokens)
+        of_keys, of_values = self.cache.keys[layer], self.cache.values[layer]
+        keys, values = keys[:rows], values[:rows]
+        if step.span is not None:
+            of_keys[0, :, :, step.span] = keys.transpose(1, 2, 0)
+            of_values[0, :, step.span, :width] = values.transpose(1, 0, 2)
         else:
-            rows = len(step.tokens)
-            cache.keys[layer][step.sequence, :, :, step.position] = keys[:rows]
-            cache.values[layer][step.sequence, :, step.position, :width] = values[:rows]
+            of_keys[step.sequence, :, :, step.position] = keys
+            of_values[step.sequence, :, step.position, :width] = values
 
     def _lay_out(self, queries: Array) -> Array:
         """queries (N, H, E) -> (B, K, T, R, E); slots that are not real hold zeros."""
@@ -217,17 +225,20 @@ class Attention:
 
     def _mix(self, layer: int, queries: Array) -> Array:
         """queries (B, K, T, R, E) -> weighted values, same shape."""
-        keys = self.cache.keys[layer, ..., : self.span]  # (B, K, E, S)
-        values = self.cache.values[layer, :, :, : self.span]  # (B, K, S, W)
+        keys = self.cache.keys[layer, self.step.rows, ..., : self.span]  # (B, K, E, S)
+        values = self.cache.values[layer, self.step.rows, :, : self.span]  # (B, K, S, W)
         b, k, _, r, e = queries.shape
+        if self.lone:
+            queries = np.concatenate((queries, np.zeros_like(queries)), axis=3)
         parts = []
         for start, end in self.pieces:
-            rows = (end - start) * r
-            part = np.matmul(queries[:, :, start:end].reshape(b, k, rows, e), keys)
-            scores = part.reshape(b, k, end - start, r, self.span)
+            piece = queries[:, :, start:end]
+            product = np.matmul(piece.reshape(b, k, -1, e), keys)
+            all_scores = product.reshape(*piece.shape[:4], self.span)
+            scores = all_scores[..., :r, :]
             scores += self.bias[:, :, start:end]
             scores -= scores.max(axis=-1, keepdims=True)
-            weights = np.exp(scores, out=scores).reshape(b, k, rows, self.span)
-            sums = np.matmul(weights, values)  # (B, K, rows, W)
-            parts.append((sums[..., :e] / sums[..., e : e + 1]).reshape(b, k, end - start, r, e))
+            np.exp(scores, out=scores)  # unnormalised weights
+            sums = np.matmul(product, values).reshape(*piece.shape[:4], -1)[..., :r, :]
+            parts.append(sums[..., :e] / sums[..., e : e + 1])
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import count
 from statistics import NormalDist
 from typing import NamedTuple
@@ -119,6 +119,7 @@ def normal_quantile(probability: float) -> float:
     return NormalDist().inv_cdf(_probability("probability", probability))
 
 
+@cache
 def t_quantile(probability: float, degrees: float) -> float:
     """The t that Student's variable stays below with this probability in (0, 1).
 

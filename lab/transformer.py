@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from lab.attention import Attention, KVCache, Step, even_step, ragged_step
+from lab.attention import Attention, KVCache, Step, plain_step, ragged_step
 from lab.config import ModelConfig
 from lab.ledger import Ledger
 from lab.linear import Matrix
@@ -226,11 +227,9 @@ class Transformer:
             ledger.add("lm_head", flops=flops, weight_bytes=head.read_bytes)
         if cache.batch is None:
             return logits
-        if step.slot is not None:
-            padded = np.zeros((step.batch * step.width, self.vocab), logits.dtype)
-            padded[step.slot] = logits
-            logits = padded
-        return logits.reshape(step.batch, step.width, self.vocab)
+        padded = np.zeros((cache.batch, step.width, self.vocab), logits.dtype)
+        padded[step.sequence, step.place] = logits
+        return padded
 
     def prefill(
         self,
@@ -286,7 +285,12 @@ class Transformer:
         if tokens.dtype.kind not in "iu":
             raise ValueError(f"tokens must be whole numbers, got dtype {tokens.dtype}")
         width = tokens.shape[-1]
-        step = even_step(tokens, cache) if counts is None else ragged_step(tokens, cache, counts)
+        if cache.batch is not None:
+            step = ragged_step(tokens, cache, counts)
+        elif counts is None:
+            step = plain_step(tokens, cache)
+        else:
+            raise ValueError(f"counts={counts} must be None: the cache is of one sequence")
         if step.end > self.max_len:
             raise ValueError(
                 f"tokens end at position {step.end}, max_len={self.max_len} (cache length "
@@ -341,26 +345,35 @@ class Transformer:
         out *= inner[:, self.config.d_ff :]
         return out
 
+    @cached_property
+    def _products(self) -> dict[str, tuple[int, float]]:
+        """FLOPs per row, and bytes read per forward, of each operation, over all layers."""
+        sums: dict[str, tuple[int, float]] = {}
+
+        def add(op: str, matrix: Linear, parts: int = 1) -> None:
+            flops, read = sums.get(op, (0, 0.0))
+            flops += 2 * matrix.d_in * matrix.d_out // parts
+            sums[op] = (flops, read + matrix.read_bytes / parts)
+
+        for block in self.blocks:
+            add("qkv", block.qkv.matrix)
+            add("attn_out", block.attn_out.matrix)
+            if self.config.activation == "swiglu":
+                add("mlp_gate", block.mlp_in.matrix, 2)
+                add("mlp_up", block.mlp_in.matrix, 2)
+            else:
+                add("mlp_up", block.mlp_in.matrix)
+            add("mlp_down", block.mlp_down.matrix)
+        return sums
+
     def _count(self, ledger: Ledger, step: Step, cache: KVCache) -> None:
         """Enter one forward; the conventions are `ledger.CONVENTIONS`."""
         c, rows = self.config, len(step.tokens)
         table = c.d_model * c.weight_bits / 8
         lookups = 1 if self.positions is None else 2
         ledger.add("embedding", weight_bytes=rows * lookups * table)
-
-        def product(op: str, matrix: Linear, share: float = 1.0) -> None:
-            flops = int(2 * rows * matrix.d_in * matrix.d_out * share)
-            ledger.add(op, flops=flops, weight_bytes=matrix.read_bytes * share)
-
-        for block in self.blocks:
-            product("qkv", block.qkv.matrix)
-            product("attn_out", block.attn_out.matrix)
-            if c.activation == "swiglu":
-                product("mlp_gate", block.mlp_in.matrix, 0.5)
-                product("mlp_up", block.mlp_in.matrix, 0.5)
-            else:
-                product("mlp_up", block.mlp_in.matrix)
-            product("mlp_down", block.mlp_down.matrix)
+        for op, (flops, read) in self._products.items():
+            ledger.add(op, flops=rows * flops, weight_bytes=read)
         pairs = int(step.position.sum()) + rows  # a row attends to its own position too
         cached = int(cache.lengths[step.counts > 0].sum())
         kv_bytes = 2 * c.n_layers * c.kv_heads * c.width * CACHE_BYTES
