@@ -172,8 +172,6 @@ class Attention:
         repeat = config.n_heads // config.kv_heads
         self.doubled = len(step.tokens) == 1  # the one row comes twice
         self.width = 2 if self.doubled else step.width  # slots per sequence
-        # A product with one row takes another path through the BLAS: a row of zeros goes with it.
-        self.lone = self.width * repeat == 1
         per_piece = max(2, SMALL_PRODUCT // (span * aligned(config.width + 1) * repeat))
         pieces = -(-self.width // per_piece)
         cuts = [self.width * i // pieces for i in range(pieces + 1)]
@@ -228,11 +226,11 @@ class Attention:
         keys = self.cache.keys[layer, self.step.rows, ..., : self.span]  # (B, K, E, S)
         values = self.cache.values[layer, self.step.rows, :, : self.span]  # (B, K, S, W)
         b, k, _, r, e = queries.shape
-        if self.lone:
-            queries = np.concatenate((queries, np.zeros_like(queries)), axis=3)
         parts = []
         for start, end in self.pieces:
             piece = queries[:, :, start:end]
+            if (end - start) * r == 1:  # one row takes another path: zeros go with it
+                piece = np.concatenate((piece, np.zeros_like(piece)), axis=3)
             product = np.matmul(piece.reshape(b, k, -1, e), keys)
             all_scores = product.reshape(*piece.shape[:4], self.span)
             scores = all_scores[..., :r, :]

@@ -113,7 +113,7 @@ def multiply(x: Array, tiles: Array, d_out: int) -> Array:
         product: Array = np.matmul(x, tiles)  # (tiles, n, width)
         return product.transpose(1, 0, 2).reshape(n, count * width)[:, :d_out]
     groups = -(-n // limit)
-    starts = [n * g // groups for g in range(groups + 1)]  # even groups: none has one row
+    starts = [n * g // groups for g in range(groups + 1)]
     return np.concatenate([multiply(x[a:b], tiles, d_out) for a, b in pairwise(starts)])
 
 
