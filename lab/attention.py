@@ -172,7 +172,7 @@ class Attention:
         repeat = config.n_heads // config.kv_heads
         self.doubled = len(step.tokens) == 1  # the one row comes twice
         self.width = 2 if self.doubled else step.width  # slots per sequence
-        per_piece = max(2, SMALL_PRODUCT // (span * aligned(config.width + 1) * repeat))
+        per_piece = max(1, SMALL_PRODUCT // (span * aligned(config.width + 1) * repeat))
         pieces = -(-self.width // per_piece)
         cuts = [self.width * i // pieces for i in range(pieces + 1)]
         self.pieces = list(itertools.pairwise(cuts))

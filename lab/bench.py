@@ -32,7 +32,9 @@ Array = npt.NDArray[Any]
 Call = Callable[[], object]
 
 CACHED = 64  # positions cached before a timed forward
-BIG = ModelConfig(vocab=8192, d_model=768, n_heads=12, d_ff=3072)  # beyond the processor's caches
+BIG = ModelConfig(vocab=8192, d_model=768, n_heads=12, d_ff=3072)
+TABLES = ("embedding", "positions")  # looked up, not multiplied
+FAST_BIG = replace(BIG, n_layers=1, vocab=1024)
 
 
 def machine() -> list[tuple[str, str]]:
@@ -62,25 +64,35 @@ def _processor() -> str:
 
 
 class PlainMatrix:
-    """The face of `lab.linear.Matrix` over the plain product x @ W."""
+    """The face of `lab.linear.Matrix` over the plain product x @ W.
 
-    def __init__(self, matrix: Matrix) -> None:
+    The lab's models may compute one row as two equal ones, for the tiles' sake; `single` makes it
+    the matrix-vector product that it would be without them.
+    """
+
+    def __init__(self, matrix: Matrix, single: bool) -> None:
         self.weights, self.read_bytes = matrix.weights, matrix.read_bytes
         self.d_in, self.d_out = matrix.d_in, matrix.d_out
+        self.single = single
 
     def apply(self, x: Array) -> Array:
         """x (n, d_in) -> (n, d_out)."""
+        if self.single:
+            return np.repeat(x[:1] @ self.weights, len(x), axis=0)
         product: Array = x @ self.weights
         return product
 
 
-def with_plain_products(model: Transformer) -> Transformer:
-    """The same model, whose products are x @ W; weights are shared."""
+def with_plain_products(model: Transformer, single: bool = False) -> Transformer:
+    """The same model with plain products, for forwards of a `single` row or for longer ones.
+
+    Weights are shared.
+    """
 
     def dense(layer: Dense) -> Dense:
         if not isinstance(layer.matrix, Matrix):
             raise ValueError(f"model must be dense, got a {type(layer.matrix).__name__}")
-        return Dense(PlainMatrix(layer.matrix), layer.bias)
+        return Dense(PlainMatrix(layer.matrix, single), layer.bias)
 
     blocks = tuple(
         Block(b.attn_norm, dense(b.qkv), dense(b.attn_out), b.mlp_norm, dense(b.mlp_in),
@@ -120,9 +132,6 @@ def bare_products(model: Transformer) -> Call:
     return call
 
 
-TABLES = ("embedding", "positions")  # looked up, not multiplied
-
-
 @dataclass(frozen=True)
 class RowCosts:
     """T(n rows) / T(1 row) of one model, measured; called with gamma it is v(gamma).
@@ -159,8 +168,10 @@ def row_costs(
     counts = tuple(rows)
     if len(counts) < 2 or counts[0] != 1 or sorted(set(counts)) != list(counts):
         raise ValueError(f"rows={counts} must rise from 1 and hold another number")
-    both = (model, with_plain_products(model))
-    seconds = paired_seconds([forward_of(m, n, cached) for m in both for n in counts], repeats)
+    one, several = with_plain_products(model, single=True), with_plain_products(model)
+    calls = [forward_of(model, n, cached) for n in counts]
+    calls += [forward_of(one if n == 1 else several, n, cached) for n in counts]
+    seconds = paired_seconds(calls, repeats)
     found = []
     for product, part in zip(("tiled", "plain"), np.hsplit(seconds, 2), strict=True):
         ratios = tuple(paired_ratio(part).tolist())

@@ -31,12 +31,13 @@ from lab.stats import (
     t_quantile,
 )
 from lab.text import Generation, Round
-from lab.theory import acceptance, expected_tokens
+from lab.theory import acceptance, accepted_law, expected_tokens
 
 CONFIDENCE = 0.95
 CHUNK = 2**20  # probabilities held at once beside the arrays given
 BLOCKS = 20  # at most so many clusters are made of one text
 BLOCK_ROUNDS = 8  # a block has room for at least so many rounds, so that it hardly sees the next
+FEW = 30  # rejections (or acceptances) below which the spread between prompts tells too little
 ROUNDING = 1e-12  # relative: a difference this small is none
 
 Texts = npt.ArrayLike | Sequence[npt.ArrayLike]
@@ -228,12 +229,13 @@ def replay(
 
     Given the text that comes out, the draft at position t was accepted with probability
     a_t = min(1, q(x_t) / p(x_t)), independently within a round: of the p(x_t) with which x_t is
-    emitted there, min(p, q) goes through an accepted draft. So the rounds walk along the text as a
-    Markov chain, and the expected numbers of rounds and of their tokens follow by a recursion over
-    positions, O(n gamma). A last round that the text's end could cut is left out: whole rounds
-    start at the first n - gamma positions. That gives exactly `tokens_per_call` of runs that wrote
-    these texts (n_new = n, no stop token inside the last gamma + 1), with numerator and denominator
-    averaged over all coins: consistent for the same reason, and less noisy.
+    emitted there, min(p, q) goes through an accepted draft. So rounds walk along the text as a
+    Markov chain, whose expected rounds and tokens follow by recursion over positions, O(n gamma).
+
+    A round that the text's end could cut is left out: whole rounds start at the first n - gamma
+    positions. This is `tokens_per_call` of runs that wrote these texts, numerator and denominator
+    averaged over all coins: consistent for the same reason, and less noisy. It holds for texts that
+    end at a length, not for such as end at a stop token.
 
     Parameters
     ----------
@@ -378,8 +380,9 @@ def eq1_gap(
 
     Notes
     -----
-    The level is that of normal theory: each prompt should hold some rejected drafts. Where hardly
-    any was seen, the spread of what was seen says little.
+    The spread between prompts cannot be told from a handful of rejections (or acceptances): where
+    fewer than 30 were seen, the error is at least what the acceptance coins alone make, given β.
+    So a nearly perfect draft raises no false alarm for want of a rejection.
     """
     generations, gamma = list(generations), integer("gamma", gamma)
     betas = _rows("betas_per_prompt", list(betas_per_prompt))
@@ -390,13 +393,16 @@ def eq1_gap(
             f"betas_per_prompt has {len(betas)} rows and generations has {len(generations)}: "
             "one row a run is needed, for at least two prompts"
         )
-    measured, of_measured = ratio_influence(*_tokens_and_calls(generations, gamma))
+    tokens, calls = _tokens_and_calls(generations, gamma)
+    measured, of_measured = ratio_influence(tokens, calls)
     alpha, of_alpha = ratio_influence([b.sum() for b in betas], [len(b) for b in betas])
     alpha = min(alpha, 1.0)
     expected = expected_tokens(alpha, gamma)
     powers = np.arange(1, gamma + 1)
     slope = (powers * alpha ** (powers - 1.0)).sum()  # E = Σ alpha^k
     stderr = influence_stderr(of_measured - slope * of_alpha)
+    if _few(generations, gamma):
+        stderr = max(stderr, _coin_noise(np.concatenate(betas), gamma, calls.sum()))
     difference = measured - expected
     if abs(difference) <= ROUNDING * expected:
         t = 0.0
@@ -405,6 +411,28 @@ def eq1_gap(
     degrees = len(betas) - 1
     critical = t_quantile(1 - family_wise(level, comparisons) / 2, degrees)
     return Gap(gamma, alpha, measured, expected, difference, stderr, t, degrees, critical)
+
+
+def _few(generations: Sequence[Generation], gamma: int) -> bool:
+    """Whether the rounds of gamma drafts saw too few rejections, or too few acceptances."""
+    rounds = [r for run in generations for r in run.rounds if r.allowed == gamma]
+    rejected = sum(r.accepted < r.tested for r in rounds)
+    return min(rejected, sum(r.accepted for r in rounds)) < FEW
+
+
+def _coin_noise(betas: Floats, gamma: int, calls: float) -> float:
+    """Standard error of tokens per call from the acceptance coins alone, the text given.
+
+    The truncated geometric law's, times the coins' share of the variance of an acceptance: given
+    the text a coin varies by β (1 - β), over all texts by alpha (1 - alpha).
+    """
+    alpha = float(betas.mean())
+    if not 0 < alpha < 1:
+        return 0.0
+    law, counts = accepted_law(alpha, gamma), np.arange(gamma + 1)
+    variance = law @ counts**2 - (law @ counts) ** 2
+    share = (betas * (1 - betas)).mean() / (alpha * (1 - alpha))
+    return math.sqrt(variance * share / calls)
 
 
 # ---- Common to all ---------------------------------------------------------------------------

@@ -69,6 +69,9 @@ class Difference:
     def t(self) -> float:
         return self.value / self.stderr if self.stderr else math.copysign(math.inf, self.value)
 
+    def __neg__(self) -> Difference:
+        return Difference(-self.value, self.stderr, self.degrees)
+
     def __sub__(self, other: Difference) -> Difference:
         """Of differences that were measured on independent texts; degrees of the smaller."""
         return Difference(
@@ -188,7 +191,7 @@ def _ratio(ledger: Ledger, whole: Ledger, field: str) -> float:
 def _weights(matrix: Linear) -> Array:
     """(d_in, d_out) float64."""
     if isinstance(matrix, QuantizedMatrix):
-        return matrix.dequantize(np.float64)
+        return matrix.dequantized_copy.weights.astype(np.float64)
     assert isinstance(matrix, Matrix)
     return matrix.weights.astype(np.float64)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,9 @@ from lab.measure import (
     streams,
     texts_of,
 )
+from lab.pairs import Pair
 from lab.stats import GoodnessOfFit, goodness_of_fit
+from lab.sweep import sweep
 from lab.text import Generation
 
 Array = npt.NDArray[Any]
@@ -67,29 +69,28 @@ class LoopCell:
 
 def loop_cells(
     target: Any,
-    drafts: Sequence[Draft],
+    draft: Draft,
     prompts: Sequence[Tokens],
     n_new: int,
     gammas: Sequence[int],
     *cell: int,
 ) -> list[LoopCell]:
-    """Every draft at every γ on every prompt, T = 1; all γ of a draft run in one lockstep."""
+    """One draft at every γ on every prompt, T = 1, all in one lockstep."""
+    all_prompts = [prompt for _ in gammas for prompt in prompts]
+    runs = generate_many(
+        target,
+        draft.model,
+        all_prompts,
+        n_new,
+        [gamma for gamma in gammas for _ in prompts],
+        rngs=streams(len(all_prompts), *cell),
+    )
+    texts = texts_of(all_prompts, runs)
+    betas = betas_along(target, draft.model, texts, [len(prompt) for prompt in all_prompts])
     cells = []
-    for number, draft in enumerate(drafts):
-        all_prompts = [prompt for _ in gammas for prompt in prompts]
-        runs = generate_many(
-            target,
-            draft.model,
-            all_prompts,
-            n_new,
-            [gamma for gamma in gammas for _ in prompts],
-            rngs=streams(len(all_prompts), *cell, number),
-        )
-        texts = texts_of(all_prompts, runs)
-        betas = betas_along(target, draft.model, texts, [len(prompt) for prompt in all_prompts])
-        for i, gamma in enumerate(gammas):
-            own = slice(i * len(prompts), (i + 1) * len(prompts))
-            cells.append(LoopCell(draft.name, gamma, tuple(runs[own]), tuple(betas[own])))
+    for i, gamma in enumerate(gammas):
+        own = slice(i * len(prompts), (i + 1) * len(prompts))
+        cells.append(LoopCell(draft.name, gamma, tuple(runs[own]), tuple(betas[own])))
     return cells
 
 
@@ -181,28 +182,46 @@ class SavingsCell:
         return spent / self.run.tokens / (plain / self.plain.tokens)
 
 
-def savings_cells(
-    target: Any,
-    drafts: Sequence[Draft],
-    prompts: Sequence[Tokens],
+@dataclass(frozen=True)
+class PairCells:
+    """All that script 04 measures on one pair."""
+
+    loop: list[LoopCell]
+    savings: list[SavingsCell]
+
+
+def measure_pair(
+    pair: Pair,
     n_new: int,
     gammas: Sequence[int],
-    *cell: int,
-) -> list[SavingsCell]:
-    """Ledgers of one-sequence runs: plain decoding once, then every draft at every γ."""
-    plain = count_plain(target, prompts, n_new, *cell)
-    starts = [len(prompt) for prompt in prompts]
-    cells = []
-    for number, draft in enumerate(drafts):
-        for gamma in gammas:
-            key = (*cell, number + 1, gamma)
-            run = count_speculative(target, draft.model, prompts, n_new, gamma, *key)
-            texts = texts_of(prompts, run.runs)
-            betas = betas_along(target, draft.model, texts, starts)
-            c_hat = draft.model.matmul_parameters / target.matmul_parameters
-            alpha = alpha_from_betas(betas).value
-            cells.append(SavingsCell(draft.name, gamma, alpha, c_hat, plain, run))
-    return cells
+    counted: Sequence[str],
+    counted_gammas: Sequence[int],
+    counted_prompts: int,
+    seed: int,
+) -> PairCells:
+    """Every draft in the real loop, and the drafts named in `counted` in the ledger; all cores."""
+    target, few = pair.target, pair.prompts[:counted_prompts]
+    cells = [(pair.draft(name), gamma) for name in counted for gamma in counted_gammas]
+    loops = [
+        partial(loop_cells, target, draft, pair.prompts, n_new, gammas, seed, 10, i)
+        for i, draft in enumerate(pair.drafts)
+    ]
+    runs = [
+        partial(count_speculative, target, draft.model, few, n_new, gamma, seed, 30, i)
+        for i, (draft, gamma) in enumerate(cells)
+    ]
+    plain_run = partial(count_plain, target, few, n_new, seed, 31)
+    results = sweep([*loops, *runs, plain_run])
+    plain = results.pop()
+    loop = [cell for found in results[: len(loops)] for cell in found]
+    savings = []
+    for (draft, gamma), run in zip(cells, results[len(loops) :], strict=True):
+        starts = [len(prompt) for prompt in few]
+        betas = betas_along(target, draft.model, texts_of(few, run.runs), starts)
+        c_hat = draft.model.matmul_parameters / target.matmul_parameters
+        alpha = alpha_from_betas(betas).value
+        savings.append(SavingsCell(draft.name, gamma, alpha, c_hat, plain, run))
+    return PairCells(loop, savings)
 
 
 def mean_entropy(target: Any, texts: Sequence[Tokens], starts: Sequence[int]) -> float:

@@ -33,13 +33,14 @@ from lab.speedup import (
     accepted_fit,
     loop_cells,
     mean_entropy,
-    savings_cells,
+    measure_pair,
 )
 
 GRID_ALPHAS = (0.5, 0.6, 0.7, 0.8, 0.9)
 GRID_COSTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 COROLLARY_CELLS = ((0.6, 0.5), (0.5, 0.5), (0.3, 0.2), (0.8, 0.05))
 GAMMAS = (1, 2, 4, 8)
+LEDGER_DRAFTS = ("3 layers", "INT4")
 LEDGER_GAMMAS = (2, 4, 8)
 FAMILY_LEVEL = 0.01  # chance that any cell of a family is called different though none is
 
@@ -163,10 +164,10 @@ def study(report: Report, pair: Pair, seed: int, fast: bool, random: bool) -> No
     """Rows B4 to B8 of the lesson, on one target."""
     n_new = 48 if fast else 96
     print_pair(report, pair, seed)
-    cells = loop_cells(pair.target, pair.drafts, pair.prompts, n_new, GAMMAS, seed, 10)
-    print_loop(report, pair, cells, random)
-    print_histogram(report, pair, cells, random)
-    print_ledger(report, pair, n_new, seed, fast)
+    cells = measure_pair(pair, n_new, GAMMAS, LEDGER_DRAFTS, LEDGER_GAMMAS, 2 if fast else 4, seed)
+    print_loop(report, pair, cells.loop, random)
+    print_histogram(report, pair, cells.loop, random)
+    print_ledger(report, pair, cells.savings)
 
 
 def print_pair(report: Report, pair: Pair, seed: int) -> None:
@@ -287,11 +288,8 @@ def print_histogram(report: Report, pair: Pair, cells: Sequence[LoopCell], rando
     )
 
 
-def print_ledger(report: Report, pair: Pair, n_new: int, seed: int, fast: bool) -> None:
+def print_ledger(report: Report, pair: Pair, cells: Sequence[SavingsCell]) -> None:
     """Operations and bytes of one-sequence runs."""
-    prompts = pair.prompts[: 2 if fast else 4]
-    drafts = [pair.draft("3 layers"), pair.draft("INT4")]
-    cells = savings_cells(pair.target, drafts, prompts, n_new, LEDGER_GAMMAS, seed, 30)
     report.section(f"The ledger of the {pair.name}: decode phase, one sequence at a time")
     report.say(CONVENTIONS)
     report.table(
@@ -355,7 +353,7 @@ def print_precise(report: Report, seed: int) -> None:
     """A run large enough for the bigram's shortfall."""
     pair = random_pair(seed, prompts=2048)
     bigram = pair.draft("bigram")
-    cell = loop_cells(pair.target, [bigram], pair.prompts, 96, (4,), seed, 40)[0]
+    (cell,) = loop_cells(pair.target, bigram, pair.prompts, 96, (4,), seed, 40)
     gap = cell.gap(FAMILY_LEVEL, 1)
     report.section("The bigram's shortfall, in a large run")
     report.say(
@@ -369,12 +367,9 @@ def print_precise(report: Report, seed: int) -> None:
 
 
 def print_times(report: Report, clock: Sequence[tuple[str, float]]) -> None:
-    parts = [
-        f"{name} {after - before:.1f} s"
-        for (_, before), (name, after) in pairwise(clock)
-    ]
+    parts = [f"{name} {after - before:.1f} s" for (_, before), (name, after) in pairwise(clock)]
     report.section("Time taken")
-    report.say(", ".join(parts) + "; one BLAS thread.")
+    report.say(", ".join(parts) + "; a process for each core, one BLAS thread in each.")
 
 
 if __name__ == "__main__":
