@@ -142,10 +142,10 @@ def test_k3_the_draft_cache_is_trimmed_right():
         assert wrong.tokens == right.tokens, "the text does not show it"
         assert wrong.share == pair
     pattern = [1, 2, 0, 3, 2, 1]
-    lag = [
-        list_loop(*hash_pair(), PROMPT, 13, 4, f, pattern + [0] * 9).lag[:6] for f in FAULTS[5:6]
-    ]
-    assert lag == [[2, 4, 5, 7, 9, 11]]
+    fault = "draft trim min(rejected + 1, k)"
+    for name, lag in ((fault, [2, 4, 5, 7, 9, 11]), (None, [0] * 6)):
+        trace = list_loop(*hash_pair(), PROMPT, 40, 4, name, accepts=pattern + [0] * 40)
+        assert trace.lag[:6] == lag
 
 
 def test_k12_rounds_without_drafts_do_not_leave_the_draft_behind():
@@ -249,12 +249,15 @@ def test_at_temperature_0_the_text_is_plain_decodings(target, kind):
 
 
 def test_n11_the_prompts_have_no_near_ties():
-    """So the text is the same in whatever order a model adds its numbers up."""
+    """Only exact ones, which go to the first index: so the text is the same in whatever order a
+    model adds its numbers up."""
     for model in TARGETS.values():
         for prompt in PROMPTS:
             text = [*prompt, *plain_greedy(model, prompt, 17)]
             logits = np.sort(model.forward(text, model.new_cache()), axis=1)
-            assert (logits[:, -1] - logits[:, -2] > 1e-9).all()
+            gap = logits[:, -1] - logits[:, -2]
+            assert ((gap > 1e-9) | (gap == 0)).all()
+            assert np.count_nonzero(gap) > 0.9 * len(gap)
 
 
 def test_n9_exact_ties_at_every_step():
@@ -426,7 +429,7 @@ def test_plain_decoding_reads_one_row_a_token():
 
 
 @pytest.mark.parametrize("gamma", [0, 1, 2, 5])
-def test_d12_one_uniform_per_question_all_distinct(gamma):
+def test_d12_r4_one_uniform_per_question_all_distinct(gamma):
     """Each draft one, each test one, each correction or bonus one; R4: so the position of a
     generator after a run follows from its rounds, discarded tail and stop cut included."""
     for seed in range(10):
@@ -541,7 +544,7 @@ def test_a_stop_token_at_each_place_of_a_block(at):
     generation = check(greedy(*chain(text), [0], 50, 5, stop=[text[at], 30], on_token=shown.append))
     assert generation.tokens.tolist() == shown == text[: at + 1]
     assert generation.finish == "stop"
-    assert generation.origins == (*["draft"] * 5, "bonus", "draft")[: at + 1]
+    assert generation.origins == (*["draft"] * 5, "bonus", "correction")[: at + 1]
 
 
 def test_a_stop_token_in_the_prompt_or_among_rejected_drafts_stops_nothing():
@@ -802,7 +805,8 @@ def test_rules_get_the_laws_of_their_rows():
 def test_ledgers_are_passed_only_where_they_are_given():
     target, draft = Ledger(), Ledger()
     model = NGramLM(2, V).fit(FIX_C)
-    generation = greedy(model, model, PROMPT, 9, 2, target_ledger=target, draft_ledger=draft)
+    unigram = NGramLM(1, V).fit(FIX_C)
+    generation = greedy(model, unigram, PROMPT, 9, 2, target_ledger=target, draft_ledger=draft)
     alone = Ledger()
     plain = autoregressive_generate(model, PROMPT, 9, sampling=GREEDY, rng=no_rng(), ledger=alone)
     assert plain.tokens.tolist() == generation.tokens.tolist()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.linear import SMALL_PRODUCT, Matrix, row_product
+from lab.linear import Matrix, row_product
 
 GROUPS = (1, 2, 3, 4, 5, 8, 12)
 DTYPES = (np.float32, np.float64)
@@ -17,7 +17,7 @@ SHAPES = [
     (3, 5),
     (64, 256),
     (48, 11),  # columns are no multiple of four
-    (125, 1000),  # eight rows are exactly SMALL_PRODUCT: one tile
+    (125, 1000),  # eight rows are exactly a million products: one tile
     (126, 1000),  # above it: tiles of 64 columns, the last not full
     (1953, 64),
     (1954, 64),
@@ -56,7 +56,7 @@ def test_product_equals_the_sum_over_inputs(shape, dtype):
     """Bound: K + 1 roundings of every term, whatever the order of the sum."""
     weights = normal(*shape, dtype=dtype)
     matrix = Matrix(weights)
-    for n in (1, 2, 7, 8, 9, 30):
+    for n in (1, 2, 8, 9, 20):
         x = normal(n, shape[0], seed=1, dtype=dtype)
         out = matrix.apply(x)
         assert out.shape == (n, shape[1])
@@ -170,11 +170,6 @@ def test_the_fallback_is_the_plain_product_and_says_so(shape, monkeypatch):
         x = normal(n, shape[0])
         np.testing.assert_array_equal(matrix.apply(x), x @ weights)
     assert "not row-invariant" in str(plain)
-
-
-def test_the_limit_of_small_kernels_is_that_of_the_blas():
-    """The comment of `SMALL_PRODUCT` and the shapes above speak of one million."""
-    assert SMALL_PRODUCT == 10**6
 
 
 @pytest.mark.parametrize("shape", [(8,), (2, 2, 2), ()])

@@ -193,11 +193,14 @@ def test_a_loss_that_is_no_number_stops_the_run_and_leaves_the_weights(monkeypat
 
 @pytest.fixture
 def script(monkeypatch):
-    """scripts/train_models.py with one tiny model, its signal handlers undone afterwards."""
+    """scripts/train_models.py with two tiny models, its signal handlers undone afterwards."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     names = runpy.run_path(str(SCRIPT))
     config = ModelConfig(vocab=256, d_model=8, n_layers=1, n_heads=2, d_ff=8)
-    tiny = {"target": (config, Recipe(tokens=256 * 30, batch_tokens=256))}
+    tiny = {
+        "target": (config, Recipe(tokens=256 * 30, batch_tokens=256)),
+        "draft_1l": (config, Recipe(tokens=256 * 20, batch_tokens=256)),
+    }
     main = names["main"]
     monkeypatch.setitem(main.__globals__, "MODELS", tiny)
     yield main
@@ -211,7 +214,11 @@ def arguments(folder):
 
 def test_script_writes_a_model_and_its_report_and_leaves_nothing_else(script, tmp_path, capsys):
     assert script(arguments(tmp_path)) == 0
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"models.json", "target.npz"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "models.json",
+        "target.npz",
+        "draft_1l.npz",
+    }
     assert list((tmp_path / "scratch").iterdir()) == []
     model = checkpoint.load(tmp_path / "out" / "target.npz")
     report = json.loads((tmp_path / "out" / "models.json").read_text())
@@ -225,23 +232,31 @@ def test_script_writes_a_model_and_its_report_and_leaves_nothing_else(script, tm
     assert all(word in line for word in ("step 30/30", "loss", "nats", "s left"))
 
 
-def test_script_stopped_between_two_steps_goes_on_to_the_same_file(script, tmp_path, monkeypatch):
-    """A signal in the middle of a step lets that step end; nothing is written but the state."""
-    advance = Trainer.advance
+def test_script_stopped_within_a_step_goes_on_to_the_same_files(script, tmp_path, monkeypatch):
+    """A signal in the middle of a step lets that step end; models that are done stay done."""
+    advance, calls = Trainer.advance, []
 
     def interrupted(self):
-        if self.step == 11:
+        calls.append(self.step)
+        if len(calls) in (12, 38):
             os.kill(os.getpid(), signal.SIGINT)
         return advance(self)
 
     monkeypatch.setattr(Trainer, "advance", interrupted)
-    assert script(arguments(tmp_path)) == 130
-    assert [path.name for path in (tmp_path / "scratch").iterdir()] == ["target.npz"]
-    assert list((tmp_path / "out").iterdir()) == []
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert script(arguments(first)) == 130
+    assert [path.name for path in (first / "scratch").iterdir()] == ["target.npz"]
+    assert list((first / "out").iterdir()) == []
+    assert script(arguments(first)) == 130
+    assert {path.name for path in (first / "out").iterdir()} == {"models.json", "target.npz"}
+    assert script(arguments(first)) == 0
+    assert calls == [*range(30), *range(20)]
+    assert list((first / "scratch").iterdir()) == []
+
     monkeypatch.setattr(Trainer, "advance", advance)
-    assert script(arguments(tmp_path)) == 0
-    assert script(arguments(tmp_path / "whole")) == 0
-    assert sha256(tmp_path / "out" / "target.npz") == sha256(tmp_path / "whole/out/target.npz")
+    assert script(arguments(second)) == 0
+    for name in ("target.npz", "draft_1l.npz", "models.json"):
+        assert sha256(first / "out" / name) == sha256(second / "out" / name)
 
 
 def sha256(path):

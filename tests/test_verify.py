@@ -1,4 +1,4 @@
-"""Verification rules on arrays: the law of a round, exactly, and the laws that known faults give."""
+"""Verification rules on arrays: the law of a round, exactly, and what known faults give."""
 
 from fractions import Fraction
 
@@ -161,7 +161,7 @@ def grid_law(pick_uniforms, n=200):
     ids=["draft and coin", "coin and residual"],
 )
 def test_d12_shared_uniforms_give_another_law(shared, law):
-    """What `test_d12_one_uniform_per_question_all_distinct` of test_decode.py guards against."""
+    """What `test_d12_r4_one_uniform_per_question_all_distinct` of test_decode.py guards against."""
     np.testing.assert_allclose(grid_law(shared), law, atol=4e-3)
     assert np.abs(np.array(law) - P).sum() / 2 == pytest.approx(0.10, abs=5e-3)
 
@@ -301,7 +301,8 @@ def test_n2_a_draft_of_target_probability_0_is_rejected_at_a_draw_of_0():
     p, q = np.array([0.0, 1.0]), np.array([0.5, 0.5])
     proposal = Proposal(np.array([0]), q[None])
     assert TOKEN(np.stack([p, p]), proposal, RandomDice(FixedRng(0.0, 0.0))) == Verdict((), 1, 1)
-    assert 0.0 <= p[0] / q[0], "the fault: u <= ratio"
+    u = 0.0
+    assert u <= p[0] / q[0], "the fault: u <= ratio"
 
 
 def test_n6_a_tiny_draft_probability_keeps_its_ratio():

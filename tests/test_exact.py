@@ -1,0 +1,346 @@
+"""The enumeration itself, on laws worked out by hand; and the small models."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from models import CHAIN_P, CHAIN_Q, FIX_C, GREEDY, PROMPT, P, Q, context_free, plain_greedy
+
+from lab.decode import Generation, speculative_generate
+from lab.exact import (
+    HashLM,
+    TableLM,
+    assert_lossless,
+    audit,
+    output_law,
+    plain_law,
+    round_law,
+    total_variation,
+)
+from lab.sampling import Sampling, residual
+from lab.theory import acceptance, expected_tokens
+from lab.verify import RULES, chain_rule
+
+HALF = np.array([0.5, 0.5])
+
+
+# ---- Every branch ------------------------------------------------------------------------------
+
+
+def test_output_law_by_hand():
+    def run(dice):
+        first = dice.choose(np.array([0.25, 0, 0.75]))
+        if first == 0:
+            return (first,)
+        return first, int(dice.accept(0.2)), dice.choose(HALF)
+
+    law = output_law(run)
+    assert law == pytest.approx(
+        {(0,): 0.25, (2, 1, 0): 0.075, (2, 1, 1): 0.075, (2, 0, 0): 0.3, (2, 0, 1): 0.3}
+    )
+
+
+def test_different_ways_to_the_same_tokens_add_up():
+    law = output_law(lambda dice: (dice.choose(HALF) + dice.choose(HALF),))
+    assert law == {(0,): 0.25, (1,): 0.5, (2,): 0.25}
+
+
+def test_branches_of_probability_0_are_never_taken():
+    def run(dice):
+        assert dice.accept(1.0)
+        assert not dice.accept(0.0)
+        assert dice.choose(np.array([0, 1.0, 0])) == 1
+        return ()
+
+    assert output_law(run) == {(): 1}
+
+
+def test_a_run_without_questions_is_certain():
+    assert output_law(lambda dice: [3, 4]) == {(3, 4): 1}
+
+
+def test_a_generation_counts_by_its_tokens():
+    law = output_law(
+        lambda dice: speculative_generate(context_free(HALF), None, [0], 1, 0, rng=dice)
+    )
+    assert law == {(0,): 0.5, (1,): 0.5}
+    assert all(type(token) is int for tokens in law for token in tokens)
+
+
+def test_laws_in_fractions_are_exact():
+    third = np.array([Fraction(1, 3), Fraction(2, 3)], dtype=object)
+    law = output_law(lambda dice: (dice.choose(third), int(dice.accept(Fraction(1, 7)))))
+    assert law[1, 0] == Fraction(4, 7)
+    assert sum(law.values()) == 1
+
+
+def test_laws_that_are_none_are_refused():
+    with pytest.raises(ValueError, match=r"0\.9"):
+        output_law(lambda dice: (dice.choose(np.array([0.5, 0.4])),))
+    with pytest.raises(ValueError, match=r"probability=1\.5"):
+        output_law(lambda dice: (dice.accept(1.5),))
+    with pytest.raises(ValueError, match="probs"):
+        output_law(lambda dice: (dice.choose(np.zeros(3)),))
+
+
+def test_too_many_branches_are_refused():
+    with pytest.raises(ValueError, match="max_leaves=100"):
+        output_law(lambda dice: [dice.choose(HALF) for _ in range(10)], max_leaves=100)
+    law = output_law(lambda dice: [dice.choose(HALF) for _ in range(10)], max_leaves=1024)
+    assert len(law) == 1024
+
+
+# ---- The law that must come out ----------------------------------------------------------------
+
+
+def test_plain_law_of_fix_b():
+    law = plain_law(TableLM.of_probs(CHAIN_P), [0], 3)
+    stated = [0.343, 0.147, 0.042, 0.168, 0.042, 0.018, 0.048, 0.192]
+    np.testing.assert_allclose([law[z] for z in np.ndindex(2, 2, 2)], stated, rtol=1e-12)
+
+
+def test_plain_law_with_a_stop_token_and_limits():
+    target = TableLM.of_probs(CHAIN_P)
+    law = plain_law(target, [0], 2, stop=[1])
+    assert law == pytest.approx({(1,): 0.3, (0, 0): 0.49, (0, 1): 0.21})
+    assert plain_law(target, [0], 0) == {(): 1}
+    target = TableLM.of_probs(CHAIN_P, max_len=3)
+    assert plain_law(target, [0, 1], 9) == pytest.approx({(0,): 0.2, (1,): 0.8})
+    assert plain_law(target, [0, 1, 0], 9) == {(): 1}
+
+
+def test_plain_law_with_settings():
+    law = plain_law(context_free([0.3, 0.5, 0.2]), [0], 1, Sampling(0.5, top_k=2))
+    assert law == pytest.approx({(0,): 9 / 34, (1,): 25 / 34})
+    assert plain_law(HashLM(), PROMPT, 14, GREEDY) == {tuple(FIX_C): 1}
+    penalised = plain_law(context_free([0.4, 0.4, 0.2]), [2], 1, Sampling(repetition_penalty=2))
+    assert penalised == pytest.approx({(0,): 0.4 / 0.84, (1,): 0.4 / 0.84, (2,): 0.04 / 0.84})
+
+
+def test_total_variation_by_hand():
+    assert total_variation({"a": 0.5, "b": 0.5}, {"a": 0.2, "c": 0.8}) == pytest.approx(0.8)
+    assert total_variation({}, {}) == 0
+
+
+# ---- The law of a round ------------------------------------------------------------------------
+
+
+def test_round_law_of_fix_a_by_hand():
+    law = round_law("token", np.stack([P, P]), Q[None])
+    both = np.minimum(P, Q)
+    expected = {(x, y): both[x] * P[y] for x in range(4) for y in range(4)}
+    expected |= {(x,): 0.35 * r for x, r in enumerate(residual(P, Q)) if r}
+    assert law == pytest.approx(expected, rel=1e-12)
+
+
+def test_round_law_of_arrays_and_of_functions_agree():
+    rng = np.random.default_rng([40, 0])
+    target, draft = rng.dirichlet(np.ones(3), 3), rng.dirichlet(np.ones(3), 2)
+    by_array = round_law("token", target, draft)
+    by_function = round_law("token", lambda z: target[len(z)], lambda z: draft[len(z)], gamma=2)
+    assert by_array == pytest.approx(by_function, rel=1e-15)
+    assert by_array.keys() == by_function.keys()
+
+
+def test_round_law_of_functions_reads_the_prefix():
+    asked = set()
+
+    def target(prefix):
+        asked.add(prefix)
+        return CHAIN_P[prefix[-1] if prefix else 0]
+
+    law = round_law("token", target, lambda z: CHAIN_Q[z[-1] if z else 0], gamma=2)
+    assert asked == {(), (0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1)}
+    # accepted 0 (.5) then 1 (.3), bonus after 1
+    assert law[0, 1, 1] == pytest.approx(0.5 * 0.3 * 0.8)
+    # accepted 0, then 1 proposed and rejected: .5 * (.5 - .3), corrected to 0
+    assert law[0, 0] == pytest.approx(0.5 * 0.2)
+
+
+def test_round_law_without_drafts_is_the_targets():
+    law = round_law("token", P[None], np.zeros((0, 4)))
+    assert law == pytest.approx({(x,): p for x, p in enumerate(P)})
+    assert round_law("token", lambda z: P, lambda z: Q, gamma=0) == law
+
+
+def test_round_law_in_fractions():
+    p = np.array([Fraction(n, 20) for n in (10, 5, 3, 2)], dtype=object)
+    q = np.array([Fraction(n, 20) for n in (5, 9, 1, 5)], dtype=object)
+    law = round_law("token", np.stack([p, p]), q[None])
+    assert sum(law.values()) == 1
+    assert sum(m for z, m in law.items() if len(z) == 2) == Fraction(13, 20)
+    assert law[0,] == Fraction(7, 20) * Fraction(5, 7)
+    first = [sum(m for z, m in law.items() if z[0] == x) for x in range(4)]
+    assert first == p.tolist()
+
+
+@pytest.mark.parametrize("gamma", [0, 1, 2, 3])
+def test_expected_tokens_of_a_round_are_eq_1(gamma):
+    law = round_law("token", np.stack([P] * (gamma + 1)), np.stack([Q] * (gamma + 1))[:gamma])
+    mean = sum(len(tokens) * probability for tokens, probability in law.items())
+    assert mean == pytest.approx(expected_tokens(acceptance(P, Q), gamma), rel=1e-12)
+
+
+# ---- Audits ------------------------------------------------------------------------------------
+
+
+def test_audit_by_hand():
+    def run(dice):
+        if dice.accept(0.25):
+            return (0,)
+        return 1, dice.choose(HALF)
+
+    wanted = {(0,): 0.25, (1, 0): 0.5, (1, 1): 0.25}
+    found = audit(run, wanted)
+    assert found.total_variation == pytest.approx(0.125)
+    assert found.first_difference == (1, 0)
+    assert (found.p_reference, found.p_run) == pytest.approx((0.5, 0.375))
+    assert (found.leaves, found.depth) == (3, 2)
+    assert found.expected == {}
+    same = audit(run, output_law(run))
+    assert (same.total_variation, same.first_difference) == (0, None)
+    assert (same.p_reference, same.p_run) == pytest.approx((1, 1))
+
+
+def test_audit_finds_tokens_that_only_one_law_has():
+    found = audit(lambda dice: (0, 1), {(0, 2): 1.0})
+    assert (found.total_variation, found.first_difference) == (1, (0, 1))
+    assert (found.p_reference, found.p_run) == (0, 1)
+    shorter = audit(lambda dice: (0,), {(0, 2): 1.0})
+    assert shorter.total_variation == 1
+    assert shorter.first_difference == (0, 2)
+
+
+def test_audits_expectations_against_eq_1():
+    """One round of an i.i.d. law where nothing else limits it: alpha and eq. (1), exactly."""
+    alpha, gamma = acceptance(P, Q), 2
+    target, draft = context_free(P), context_free(Q)
+
+    def run(dice):
+        whole = speculative_generate(target, draft, [0], gamma + 1, gamma, rng=dice)
+        head = whole.rounds[0]
+        return Generation(
+            whole.tokens[: head.emitted], "length", (head,), whole.origins[: head.emitted], 1,
+            head.drafted,
+        )  # fmt: skip
+
+    expected = audit(run, round_law("token", np.stack([P] * 3), np.stack([Q] * 2))).expected
+    assert expected["emitted"] == pytest.approx(expected_tokens(alpha, gamma), rel=1e-12)
+    assert expected["accepted"] == pytest.approx(alpha + alpha**2, rel=1e-12)
+    assert expected["tested"] == pytest.approx(1 + alpha, rel=1e-12)
+    assert expected["drafted"] == expected["draft_calls"] == pytest.approx(2)
+    assert expected["target_calls"] == pytest.approx(1)
+    assert expected["accepted"] / expected["tested"] == pytest.approx(0.65)
+
+
+# ---- assert_lossless, and rules it must refuse -------------------------------------------------
+
+
+def rule_like_token(ratio=lambda p, q, x: p[x] / q[x], replace=residual, bonus="target"):
+    def rule(target_probs, draft_probs, drafts, dice):
+        for i, x in enumerate(drafts):
+            p, q = target_probs[i], draft_probs[i]
+            if not dice.accept(min(1, ratio(p, q, x))):
+                return i, dice.choose(replace(p, q))
+        last = target_probs if bonus == "target" else draft_probs
+        return len(drafts), dice.choose(last[-1])
+
+    return chain_rule(rule)
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 3])
+@pytest.mark.parametrize("rule", [*RULES, rule_like_token()])
+def test_lossless_rules_pass(rule, gamma):
+    if isinstance(rule, str) and not RULES[rule].lossless:
+        pytest.skip("marked lossy")
+    assert_lossless(rule, vocab=3 if gamma < 3 else 2, gamma=gamma)
+
+
+MUTANTS = {
+    "d3 residual is p": rule_like_token(replace=lambda p, q: p),
+    "d4 ratio swapped": rule_like_token(ratio=lambda p, q, x: q[x] / p[x]),
+    "d4 residual reversed": rule_like_token(replace=lambda p, q: residual(q, p)),
+    "bonus from the draft": rule_like_token(bonus="draft"),
+    "d8 no coin": rule_like_token(ratio=lambda p, q, x: int(p[x] >= q[x])),
+    "d7 ratio to the maximum": rule_like_token(ratio=lambda p, q, x: p[x] / p.max()),
+    "d1 always accepted": rule_like_token(ratio=lambda p, q, x: 1),
+}
+ARGMAX_CORRECTION = rule_like_token(replace=lambda p, q: np.eye(len(p))[residual(p, q).argmax()])
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_m18_mutants_are_refused(name, seed):
+    with pytest.raises(AssertionError, match="not lossless: total variation"):
+        assert_lossless(MUTANTS[name], seed=seed)
+
+
+def test_m18_an_argmax_correction_is_refused_by_the_default_laws():
+    """It shows only where a residual has two tokens or more: the laws must have such rows."""
+    with pytest.raises(AssertionError, match="not lossless"):
+        assert_lossless(ARGMAX_CORRECTION, vocab=5)
+    for seed in range(3):
+        with pytest.raises(AssertionError, match="not lossless"):
+            assert_lossless(ARGMAX_CORRECTION, seed=seed)
+
+
+# ---- The small models --------------------------------------------------------------------------
+
+
+def fix_c_logits(text, rotate):
+    h = 0
+    for j, t in enumerate(text):
+        h = (31 * h + (t + 1) * (j + 7)) % 1000003
+    logits = [((h * (v + 3) + 977 * v * v) % 10007) / 1000 for v in range(11)]
+    if rotate and (sum(text) + len(text)) % 4 == 0:
+        logits = logits[1:] + logits[:1]
+    return logits
+
+
+def test_hash_lm_is_fix_c():
+    text = np.random.default_rng([41, 0]).integers(0, 11, 60).tolist()
+    for rotate in (0, 4):
+        model = HashLM(rotate=rotate)
+        logits = model.forward(text, model.new_cache())
+        expected = [fix_c_logits(text[: i + 1], rotate) for i in range(60)]
+        np.testing.assert_array_equal(logits, expected)
+    assert plain_greedy(HashLM(), PROMPT, 14) == FIX_C
+
+
+@pytest.mark.parametrize("model", [HashLM(5, rotate=3), TableLM.random(5, 0, context=2)])
+def test_small_models_append_truncate_and_agree_however_rows_are_grouped(model):
+    text = [4, 0, 3, 3, 1, 2]
+    whole = model.forward(text, model.new_cache())
+    assert whole.shape == (6, 5)
+    for cut in range(1, 6):
+        cache = model.new_cache()
+        parts = [model.forward(text[:cut], cache), model.forward(np.array(text[cut:]), cache)]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+        assert cache.length == 6
+        cache.truncate(cut)
+        assert cache.length == cut
+        np.testing.assert_array_equal(model.forward(text[cut:], cache), whole[cut:])
+
+
+def test_table_lm_by_hand():
+    table = np.arange(27.0).reshape(3, 3, 3)
+    model = TableLM(table, max_len=7)
+    logits = model.forward([2, 1], model.new_cache())
+    np.testing.assert_array_equal(logits, [table[0, 2], table[2, 1]])
+    assert (model.vocab, model.max_len) == (3, 7)
+    law = TableLM.of_probs([[0, 1.0], [0.5, 0.5]])
+    rows = Sampling().probs(law.forward([0, 1], law.new_cache()))
+    np.testing.assert_allclose(rows, [[0, 1], [0.5, 0.5]])
+    first = TableLM(np.array([1.0, 2]))  # no context at all
+    np.testing.assert_array_equal(first.forward([1, 0], first.new_cache()), [[1, 2], [1, 2]])
+
+
+def test_tables_of_wrong_shapes():
+    with pytest.raises(ValueError, match=r"table.*\(2, 3\)"):
+        TableLM(np.zeros((2, 3)))
+
+
+def test_random_tables_repeat_by_seed():
+    one, same, other = TableLM.random(3, 1), TableLM.random(3, 1), TableLM.random(3, 2)
+    np.testing.assert_array_equal(one.table, same.table)
+    assert not np.array_equal(one.table, other.table)
