@@ -78,7 +78,8 @@ class PlainMatrix:
     def apply(self, x: Array) -> Array:
         """x (n, d_in) -> (n, d_out)."""
         if self.single:
-            return np.repeat(x[:1] @ self.weights, len(x), axis=0)
+            one: Array = x[:1] @ self.weights
+            return one.repeat(len(x), axis=0)
         product: Array = x @ self.weights
         return product
 

@@ -217,7 +217,7 @@ def tokens_per_call(generations: Iterable[Generation], gamma: int) -> Estimate:
         If no round was allowed gamma drafts.
     """
     gamma = integer("gamma", gamma)
-    tokens, calls = _tokens_and_calls(generations, gamma)
+    tokens, calls = _tokens_and_calls(_rounds_allowed(generations, gamma))
     ratio = clustered_ratio(tokens[calls > 0], calls[calls > 0])
     return _estimate(f"tokens per call, γ = {gamma}", ratio, int(calls.sum()), 1.0, gamma + 1.0)
 
@@ -300,19 +300,16 @@ def _walk(accept: Floats, gamma: int) -> tuple[Floats, Floats]:
     """Rounds along one text: accept (n,) -> for each of the first n - gamma positions the
     probability that a round starts there, and the mean tokens of that round."""
     whole = len(accept) - gamma
+    inside = np.zeros((whole, gamma))  # [s, -j]: a round from s - j reaches s with its token j
     reached, tokens = np.ones(whole), np.ones(whole)
-    for i in range(gamma):
-        reached *= accept[i : i + whole]  # drafts 0..i of the round accepted
+    for j in range(1, gamma + 1):
+        reached *= accept[j - 1 : j - 1 + whole]  # its first j drafts accepted
         tokens += reached
-    starts = np.empty(whole)
-    at = np.zeros(gamma + 1)  # P(this position holds token j of its round)
-    at[0] = 1
-    for s in range(whole):
-        starts[s] = at[0]
-        ended = at[:-1].sum() * (1 - accept[s]) + at[-1]
-        at[1:] = at[:-1] * accept[s]
-        at[0] = ended
-    return starts, tokens
+        inside[j:, -j] = reached[:-j]
+    starts = np.zeros(gamma + whole)  # none before the text
+    for s in range(whole):  # s is token 0, 1, ... or gamma of its round
+        starts[gamma + s] = 1 - starts[s : s + gamma] @ inside[s]
+    return np.maximum(starts[gamma:], 0.0), tokens
 
 
 # ---- Measured beside equation (1) ------------------------------------------------------------
@@ -393,7 +390,8 @@ def eq1_gap(
             f"betas_per_prompt has {len(betas)} rows and generations has {len(generations)}: "
             "one row a run is needed, for at least two prompts"
         )
-    tokens, calls = _tokens_and_calls(generations, gamma)
+    runs = _rounds_allowed(generations, gamma)
+    tokens, calls = _tokens_and_calls(runs)
     measured, of_measured = ratio_influence(tokens, calls)
     alpha, of_alpha = ratio_influence([b.sum() for b in betas], [len(b) for b in betas])
     alpha = min(alpha, 1.0)
@@ -401,7 +399,8 @@ def eq1_gap(
     powers = np.arange(1, gamma + 1)
     slope = (powers * alpha ** (powers - 1.0)).sum()  # E = Σ alpha^k
     stderr = influence_stderr(of_measured - slope * of_alpha)
-    if _few(generations, gamma):
+    rejected = sum(r.accepted < r.tested for run in runs for r in run)
+    if min(rejected, (tokens - calls).sum()) < FEW:
         stderr = max(stderr, _coin_noise(np.concatenate(betas), gamma, calls.sum()))
     difference = measured - expected
     if abs(difference) <= ROUNDING * expected:
@@ -411,13 +410,6 @@ def eq1_gap(
     degrees = len(betas) - 1
     critical = t_quantile(1 - family_wise(level, comparisons) / 2, degrees)
     return Gap(gamma, alpha, measured, expected, difference, stderr, t, degrees, critical)
-
-
-def _few(generations: Sequence[Generation], gamma: int) -> bool:
-    """Whether the rounds of gamma drafts saw too few rejections, or too few acceptances."""
-    rounds = [r for run in generations for r in run.rounds if r.allowed == gamma]
-    rejected = sum(r.accepted < r.tested for r in rounds)
-    return min(rejected, sum(r.accepted for r in rounds)) < FEW
 
 
 def _coin_noise(betas: Floats, gamma: int, calls: float) -> float:
@@ -457,15 +449,18 @@ def _checked(rounds: Iterable[Round]) -> list[Round]:
     return rounds
 
 
-def _tokens_and_calls(generations: Iterable[Generation], gamma: int) -> tuple[Floats, Floats]:
-    """Per run: Σ (accepted + 1) and the number of the rounds that were allowed gamma drafts."""
-    accepted = [
-        [r.accepted for r in _checked(run.rounds) if r.allowed == gamma] for run in generations
-    ]
-    calls = np.array([len(counts) for counts in accepted], np.float64)
-    if not calls.sum():
+def _rounds_allowed(generations: Iterable[Generation], gamma: int) -> list[list[Round]]:
+    """Per run, the rounds that were allowed gamma drafts; at least one in all."""
+    runs = [[r for r in _checked(run.rounds) if r.allowed == gamma] for run in generations]
+    if not any(runs):
         raise ValueError(f"gamma={gamma}: no round of the generations was allowed {gamma} drafts")
-    return np.array([sum(counts) for counts in accepted]) + calls, calls
+    return runs
+
+
+def _tokens_and_calls(runs: Sequence[Sequence[Round]]) -> tuple[Floats, Floats]:
+    """Per run: Σ (accepted + 1), and the number of its rounds."""
+    calls = np.array([len(rounds) for rounds in runs], np.float64)
+    return np.array([sum([r.accepted for r in rounds]) for rounds in runs]) + calls, calls
 
 
 def _rows(
@@ -475,8 +470,8 @@ def _rows(
     holds: Callable[[Floats], npt.NDArray[np.bool_]] = in_unit,
 ) -> list[Floats]:
     """One row of numbers, or several of any lengths, as a list of rows, none of them empty."""
-    given: Any = value if hasattr(value, "__len__") else [value]
-    several = len(given) > 0 and np.ndim(given[0]) > 0
+    given: Any = value
+    several = hasattr(given, "__len__") and len(given) > 0 and np.ndim(given[0]) > 0
     rows = [numbers(name, row, allowed, holds) for row in (given if several else [given])]
     for row in rows:
         if row.ndim != 1 or not row.size:

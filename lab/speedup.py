@@ -218,7 +218,7 @@ def measure_pair(
     for (draft, gamma), run in zip(cells, results[len(loops) :], strict=True):
         starts = [len(prompt) for prompt in few]
         betas = betas_along(target, draft.model, texts_of(few, run.runs), starts)
-        c_hat = draft.model.matmul_parameters / target.matmul_parameters
+        c_hat = getattr(draft.model, "matmul_parameters", 0) / target.matmul_parameters
         alpha = alpha_from_betas(betas).value
         savings.append(SavingsCell(draft.name, gamma, alpha, c_hat, plain, run))
     return PairCells(loop, savings)

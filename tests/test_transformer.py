@@ -204,8 +204,8 @@ def assert_grouping_does_not_matter(lm, tokens, whole):
         )
 
 
-def assert_a_prompt_in_two_parts_leaves_the_same(lm, tokens, whole):
-    for cut in range(1, len(tokens) - 1):
+def assert_a_prompt_in_two_parts_leaves_the_same(lm, tokens, whole, step=1):
+    for cut in range(1, len(tokens) - 1, step):
         cache = lm.new_cache()
         lm.prefill(tokens[:cut], cache)
         lm.prefill(tokens[cut:-1], cache)
@@ -240,10 +240,9 @@ def test_n11_a_model_of_the_size_of_gpt2_gives_the_same_bits_too():
         for name, shape in config.shapes().items()
     }
     lm, tokens = Transformer.from_params(config, params), text(24, vocab=8192)
-    del params
     whole = logits_of(lm, tokens)
     assert_grouping_does_not_matter(lm, tokens, whole)
-    assert_a_prompt_in_two_parts_leaves_the_same(lm, tokens, whole)
+    assert_a_prompt_in_two_parts_leaves_the_same(lm, tokens, whole, step=3)
 
 
 # ---- Types -------------------------------------------------------------------------------------
@@ -692,7 +691,10 @@ def test_wrong_settings_name_argument_and_value(changes, says):
     [
         (lambda p: p.pop("head"), r"params must be named .*missing or unknown: \['head'\]"),
         (lambda p: p.update(bias=np.zeros(2)), r"missing or unknown: \['bias'\]"),
-        (lambda p: p.update(head=p["head"].T), r"params\['head'\] must be \(16, 13\), got \(13, 16"),
+        (
+            lambda p: p.update(head=p["head"].T),
+            r"params\['head'\] must be \(16, 13\), got \(13, 16",
+        ),
         (lambda p: p.update(final_norm=1.0), r"params\['final_norm'\] must be \(16,\), got \(\)"),
     ],
 )

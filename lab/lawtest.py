@@ -1,0 +1,137 @@
+"""What a user who can only run a decoder sees of its law: samples, against the law it should have.
+
+A law is {tokens: probability}, as `lab.exact` makes it. The reference is exact, never a second
+sample: then Pearson's chi-square holds its level, which `false_alarms` measures.
+Shapes: K outcomes of the law.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lab.exact import Law, tokens_of
+from lab.sampling import RandomDice
+from lab.stats import GoodnessOfFit, chi2_sf, clustered_mean, goodness_of_fit
+from lab.text import Generation
+
+Array = npt.NDArray[Any]
+Run = Callable[[Any], Generation]
+
+
+def prefix_law(law: Mapping[tuple[int, ...], Any], length: int) -> Law:
+    """The law of the first `length` tokens."""
+    prefixes: Law = {}
+    for tokens, probability in law.items():
+        prefixes[tokens[:length]] = prefixes.get(tokens[:length], 0) + probability
+    return prefixes
+
+
+def sample(run: Run, rngs: Iterable[np.random.Generator]) -> list[Generation]:
+    """One run for each generator of randomness."""
+    return [run(RandomDice(rng)) for rng in rngs]
+
+
+def counts(runs: Iterable[Any], law: Law, length: int | None = None) -> Array:
+    """How often each outcome of `law` came out (K + 1,); last, what the law does not know.
+
+    `length` cuts the runs to their first tokens, as `prefix_law` does the law.
+    """
+    place = {tokens: i for i, tokens in enumerate(law)}
+    seen = np.zeros(len(law) + 1, np.int64)
+    for run in runs:
+        seen[place.get(tokens_of(run)[:length], len(law))] += 1
+    return seen
+
+
+def fit(runs: Iterable[Any], law: Law, length: int | None = None) -> GoodnessOfFit:
+    """Do runs come from `law`? An outcome that the law does not know refutes it."""
+    probs = np.array([*law.values(), 0.0])
+    return goodness_of_fit(counts(runs, law, length), probs)
+
+
+@dataclass(frozen=True)
+class AcceptanceTest:
+    """Mean accepted drafts of a run beside its exact expectation; z in standard errors."""
+
+    mean: float
+    stderr: float
+    expected: float
+
+    @property
+    def z(self) -> float:
+        return (self.mean - self.expected) / self.stderr
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided, normal."""
+        return math.erfc(abs(self.z) / math.sqrt(2))
+
+
+def acceptance_test(runs: Sequence[Generation], expected: float) -> AcceptanceTest:
+    """Drafts accepted in a whole run, over independent runs."""
+    accepted = [sum(r.accepted for r in run.rounds) for run in runs]
+    mean, stderr, _ = clustered_mean(accepted, np.arange(len(accepted)))
+    return AcceptanceTest(mean, stderr, expected)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share of trials and the standard error it would have at the rate it should be."""
+
+    value: float
+    due: float
+    trials: int
+
+    @property
+    def stderr(self) -> float:
+        return math.sqrt(self.due * (1 - self.due) / self.trials)
+
+    @property
+    def z(self) -> float:
+        return (self.value - self.due) / self.stderr
+
+
+def false_alarms(law: Law, size: int, trials: int, level: float, rng: np.random.Generator) -> Rate:
+    """How often chi-square calls samples of `size` from `law` itself different."""
+    probs = np.array(list(law.values()), np.float64)
+    tests = (goodness_of_fit(row, probs) for row in _multinomials(rng, size, probs, trials))
+    return Rate(float(np.mean([test.p_value < level for test in tests])), level, trials)
+
+
+def two_sample_alarms(
+    law: Law, size: int, trials: int, level: float, rng: np.random.Generator
+) -> Rate:
+    """The same, where the reference is a second sample and the limit that of a known law.
+
+    The statistic then varies twice as much, so the limit is passed as often as a chi-square passes
+    half of it: that is `due`. For laws whose outcomes are all frequent at this size.
+    """
+    probs = np.array(list(law.values()), np.float64)
+    degrees = len(probs) - 1
+    seen = _multinomials(rng, size, probs, trials)
+    other = _multinomials(rng, size, probs, trials)
+    statistics = (np.square(seen - other) / np.maximum(other, 1)).sum(axis=1)
+    limit = _limit(level, degrees)
+    return Rate(float(np.mean(statistics > limit)), chi2_sf(limit / 2, degrees), trials)
+
+
+def _multinomials(rng: np.random.Generator, size: int, probs: Array, trials: int) -> Array:
+    """(trials, K) counts."""
+    return rng.multinomial(size, probs / probs.sum(), trials)
+
+
+def _limit(level: float, degrees: int) -> float:
+    """The value that chi-square exceeds with probability `level`."""
+    low, high = 0.0, float(degrees + 1)
+    while chi2_sf(high, degrees) > level:
+        high *= 2
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if chi2_sf(middle, degrees) > level else (low, middle)
+    return high
