@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lab.config import ModelConfig
+from lab.config import ModelConfig, is_whole
 from lab.linear import SMALL_PRODUCT, aligned
 
 Array = npt.NDArray[Any]
@@ -35,9 +35,9 @@ class KVCache:
     """
 
     def __init__(self, config: ModelConfig, batch: int | None = None) -> None:
-        if batch is not None and batch < 1:
-            raise ValueError(f"batch={batch} must be >= 1, or None for one sequence")
-        self.batch, self.max_len = batch, config.max_len
+        if batch is not None and (not is_whole(batch) or batch < 1):
+            raise ValueError(f"batch={batch!r} must be a whole number >= 1, or None")
+        self.config, self.batch, self.max_len = config, batch, config.max_len
         layers, rows = config.n_layers, batch or 1
         heads, width, dtype = config.kv_heads, config.width, config.dtype
         self.keys: Array = np.zeros((layers, rows, heads, width, 0), dtype)
@@ -49,6 +49,11 @@ class KVCache:
     def length(self) -> Any:
         """Positions held: an int, or (B,) for a batch."""
         return int(self.lengths[0]) if self.batch is None else self.lengths.copy()
+
+    def fits(self, config: ModelConfig) -> bool:
+        """Whether a model of this shape can use the cache."""
+        names = ("n_layers", "n_kv_heads", "head_dim", "max_len", "dtype")
+        return all(getattr(self.config, name) == getattr(config, name) for name in names)
 
     def truncate(self, length: Any) -> None:
         """Forget all positions from `length` on: absolute, an int or (B,)."""
@@ -63,9 +68,10 @@ class KVCache:
         """Keep these sequences of a batch, in this order."""
         if self.batch is None:
             raise ValueError("select needs a cache made with new_cache(batch)")
-        rows = np.asarray(rows, dtype=np.int64)
-        if rows.ndim != 1 or ((rows < 0) | (rows >= self.batch)).any():
-            raise ValueError(f"rows={rows.tolist()} must be within 0..{self.batch - 1}")
+        given, rows = rows, np.asarray(rows)
+        whole = rows.ndim == 1 and rows.size > 0 and rows.dtype.kind in "iu"
+        if not whole or ((rows < 0) | (rows >= self.batch)).any():
+            raise ValueError(f"rows={given} must be whole numbers within 0..{self.batch - 1}")
         self.keys, self.values = self.keys[:, rows], self.values[:, rows]
         self.lengths = self.lengths[rows]
         self.batch = len(rows)
@@ -163,8 +169,9 @@ def ragged_step(tokens: Array, cache: KVCache, counts: Any) -> Step:
 class Attention:
     """Causal attention of one forward's rows over the cache, layer by layer.
 
-    Queries are laid out (B, K, T * R, E), so that every product is a small one (see `linear`),
-    in pieces of T where the whole would be too large.
+    Queries are laid out (B, K, T R, E), so that every product is a small one (see `linear`), in
+    pieces of two rows at least. So its bits do not depend on how rows are grouped up to spans of
+    SMALL_PRODUCT / 2 E, some 7,000 positions at E = 64.
     """
 
     def __init__(self, config: ModelConfig, step: Step, cache: KVCache, span: int) -> None:
@@ -172,10 +179,9 @@ class Attention:
         repeat = config.n_heads // config.kv_heads
         self.doubled = len(step.tokens) == 1  # the one row comes twice
         self.width = 2 if self.doubled else step.width  # slots per sequence
-        per_piece = max(1, SMALL_PRODUCT // (span * aligned(config.width + 1) * repeat))
-        pieces = -(-self.width // per_piece)
-        cuts = [self.width * i // pieces for i in range(pieces + 1)]
-        self.pieces = list(itertools.pairwise(cuts))
+        rows = self.width * repeat
+        pieces = -(-rows // max(2, SMALL_PRODUCT // (span * aligned(config.width + 1))))
+        self.pieces = list(itertools.pairwise(rows * i // pieces for i in range(pieces + 1)))
         self.scale = config.width**-0.5
         self.slot: Array | None = None  # (N,) index into B * T, where there are empty slots
         if not step.full and step.sequence is not None and not self.doubled:
@@ -183,8 +189,8 @@ class Attention:
         last_seen = cache.lengths[step.rows, None] + np.arange(self.width)  # (B, T)
         if self.doubled:
             last_seen[:, 1] = last_seen[:, 0]
-        bias = np.where(np.arange(span) > last_seen[..., None], -np.inf, 0)  # (B, T, S)
-        self.bias = bias.astype(config.dtype)[:, None, :, None]  # (B, 1, T, 1, S)
+        bias = np.where(np.arange(span) > last_seen[..., None], -np.inf, 0).astype(config.dtype)
+        self.bias = bias.repeat(repeat, axis=1)[:, None]  # (B, 1, T R, S)
 
     def __call__(self, layer: int, heads: Array, rotation: Array | None) -> Array:
         """heads (N, (H + 2K) E) of one layer -> (N, H E), its keys and values now cached."""
@@ -195,8 +201,9 @@ class Attention:
             turned = (turned.view(rotation.dtype) * rotation).view(heads.dtype)
         self._store(layer, turned[:, c.n_heads :], heads[:, -c.kv_heads :])
         queries = turned[:, : c.n_heads] * self.scale
-        mixed = self._mix(layer, self._lay_out(queries))  # (B, K, T, R, E)
-        mixed = mixed.transpose(0, 2, 1, 3, 4).reshape(-1, c.n_heads * c.width)  # (B T, H E)
+        mixed = self._mix(layer, self._lay_out(queries))  # (B, K, T R, E)
+        mixed = mixed.reshape(self.step.batch, c.kv_heads, self.width, -1)  # (B, K, T, R E)
+        mixed = mixed.transpose(0, 2, 1, 3).reshape(-1, c.n_heads * c.width)  # (B T, H E)
         return mixed if self.slot is None else mixed[self.slot]
 
     def _store(self, layer: int, keys: Array, values: Array) -> None:
@@ -212,31 +219,30 @@ class Attention:
             of_values[step.sequence, :, step.position, :width] = values
 
     def _lay_out(self, queries: Array) -> Array:
-        """queries (N, H, E) -> (B, K, T, R, E); slots that are not real hold zeros."""
+        """queries (N, H, E) -> (B, K, T R, E); slots that are not real hold zeros."""
         c, b = self.config, self.step.batch
         if self.slot is not None:
             padded = np.zeros((b * self.width, *queries.shape[1:]), queries.dtype)
             padded[self.slot] = queries
             queries = padded
-        shape = (b, self.width, c.kv_heads, c.n_heads // c.kv_heads, c.width)
-        return queries.reshape(shape).transpose(0, 2, 1, 3, 4)
+        queries = queries.reshape(b, self.width, c.kv_heads, -1).transpose(0, 2, 1, 3)
+        return queries.reshape(b, c.kv_heads, -1, c.width)
 
     def _mix(self, layer: int, queries: Array) -> Array:
-        """queries (B, K, T, R, E) -> weighted values, same shape."""
+        """queries (B, K, T R, E) -> weighted values, same shape."""
         keys = self.cache.keys[layer, self.step.rows, ..., : self.span]  # (B, K, E, S)
         values = self.cache.values[layer, self.step.rows, :, : self.span]  # (B, K, S, W)
-        b, k, _, r, e = queries.shape
+        e = self.config.width
         parts = []
         for start, end in self.pieces:
-            piece = queries[:, :, start:end]
-            if (end - start) * r == 1:  # one row takes another path: zeros go with it
-                piece = np.concatenate((piece, np.zeros_like(piece)), axis=3)
-            product = np.matmul(piece.reshape(b, k, -1, e), keys)
-            all_scores = product.reshape(*piece.shape[:4], self.span)
-            scores = all_scores[..., :r, :]
+            rows, piece = end - start, queries[:, :, start:end]
+            if rows == 1:  # one row takes another path through the BLAS: zeros go with it
+                piece = np.concatenate((piece, np.zeros_like(piece)), axis=2)
+            product = np.matmul(piece, keys)
+            scores = product[:, :, :rows]
             scores += self.bias[:, :, start:end]
             scores -= scores.max(axis=-1, keepdims=True)
             np.exp(scores, out=scores)  # unnormalised weights
-            sums = np.matmul(product, values).reshape(*piece.shape[:4], -1)[..., :r, :]
+            sums = np.matmul(product, values)[:, :, :rows]
             parts.append(sums[..., :e] / sums[..., e : e + 1])
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)

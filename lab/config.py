@@ -34,24 +34,21 @@ class ModelConfig:
         def fill(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        sizes = ("vocab", "d_model", "n_layers", "n_heads", "d_ff", "max_len")
-        if self.n_kv_heads is None:
-            fill("n_kv_heads", self.n_heads)
-        for name in (*sizes, "n_kv_heads"):
+        for name in ("n_kv_heads", "head_dim"):
+            if getattr(self, name) is None:
+                fill(name, self._default(name))
+        sizes = ("vocab", "d_model", "n_layers", "n_heads", "n_kv_heads", "d_ff", "max_len")
+        for name in (*sizes, "head_dim"):
             value = getattr(self, name)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not whole or value < 1:
+            if not is_whole(value) or value < 1:
                 raise ValueError(f"{name}={value!r} must be a whole number >= 1")
-        if self.head_dim is None:
-            if self.d_model % self.n_heads:
-                raise ValueError(
-                    f"d_model={self.d_model} is not a multiple of n_heads={self.n_heads}"
-                )
-            fill("head_dim", self.d_model // self.n_heads)
+            fill(name, int(value))  # a NumPy integer would promote float32 in arithmetic
         if self.n_heads % self.kv_heads:
-            raise ValueError(f"n_heads={self.n_heads} is not a multiple of {self.n_kv_heads=}")
-        if self.width < 1 or (self.positions == "rope" and self.width % 2):
-            raise ValueError(f"head_dim={self.head_dim} must be >= 1, and even for RoPE")
+            raise ValueError(
+                f"n_heads={self.n_heads} is not a multiple of n_kv_heads={self.n_kv_heads}"
+            )
+        if self.positions == "rope" and self.width % 2:
+            raise ValueError(f"head_dim={self.head_dim} must be even for RoPE")
         allowed = {
             "norm": ("rms", "layer"),
             "positions": ("rope", "learned"),
@@ -61,11 +58,23 @@ class ModelConfig:
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name}={getattr(self, name)!r} must be one of {choices}")
         for name in ("rope_base", "eps", "weight_bits"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name}={getattr(self, name)!r} must be above 0")
-        if np.dtype(self.dtype) not in (np.float32, np.float64):
-            raise ValueError(f"dtype={self.dtype!r} must be float32 or float64")
-        fill("dtype", np.dtype(self.dtype))
+            value = getattr(self, name)
+            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not number or not 0 < value < np.inf:
+                raise ValueError(f"{name}={value!r} must be a finite number above 0")
+            fill(name, float(value))
+        fill("dtype", _float_type(self.dtype))
+
+    def _default(self, name: str) -> int:
+        """n_kv_heads or head_dim, where it was not given."""
+        for size in ("d_model", "n_heads"):
+            if not is_whole(getattr(self, size)) or getattr(self, size) < 1:
+                raise ValueError(f"{size}={getattr(self, size)!r} must be a whole number >= 1")
+        if name == "n_kv_heads":
+            return self.n_heads
+        if self.d_model % self.n_heads:
+            raise ValueError(f"d_model={self.d_model} is not a multiple of n_heads={self.n_heads}")
+        return self.d_model // self.n_heads
 
     @property
     def kv_heads(self) -> int:
@@ -108,3 +117,19 @@ class ModelConfig:
         if not self.tied:
             shapes["head"] = (d, self.vocab)
         return shapes
+
+
+def is_whole(value: object) -> bool:
+    """True for integers, NumPy's too; not for bool."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _float_type(dtype: Any) -> np.dtype[Any]:
+    """float32 or float64."""
+    for found in (np.dtype(np.float32), np.dtype(np.float64)):
+        try:
+            if dtype is not None and np.dtype(dtype) == found:
+                return found
+        except TypeError:
+            break
+    raise ValueError(f"dtype={dtype!r} must be float32 or float64")

@@ -17,7 +17,13 @@ import numpy.typing as npt
 
 from lab.exact import Law, tokens_of
 from lab.sampling import RandomDice
-from lab.stats import GoodnessOfFit, chi2_sf, clustered_mean, goodness_of_fit
+from lab.stats import (
+    GoodnessOfFit,
+    binomial_interval,
+    chi2_sf,
+    clustered_mean,
+    goodness_of_fit,
+)
 from lab.text import Generation
 
 Array = npt.NDArray[Any]
@@ -82,26 +88,39 @@ def acceptance_test(runs: Sequence[Generation], expected: float) -> AcceptanceTe
 
 @dataclass(frozen=True)
 class Rate:
-    """A share of trials and the standard error it would have at the rate it should be."""
+    """How many of `trials` were called different, and the share that is due."""
 
-    value: float
-    due: float
+    hits: int
     trials: int
+    due: float
+
+    @property
+    def value(self) -> float:
+        return self.hits / self.trials
 
     @property
     def stderr(self) -> float:
+        """Of a share that is as due."""
         return math.sqrt(self.due * (1 - self.due) / self.trials)
 
-    @property
-    def z(self) -> float:
-        return (self.value - self.due) / self.stderr
+    def agrees(self, risk: float) -> bool:
+        """Whether the share due lies in the exact interval, which a sound one leaves with
+        probability `risk` at most."""
+        low, high = binomial_interval(self.hits, self.trials, 1 - risk)
+        return low <= self.due <= high
+
+
+def alarms(batches: Sequence[Sequence[Generation]], law: Law, length: int, level: float) -> Rate:
+    """How often chi-square calls a batch of runs different from `law`, of `length` tokens."""
+    hits = sum(fit(batch, law, length).p_value < level for batch in batches)
+    return Rate(hits, len(batches), level)
 
 
 def false_alarms(law: Law, size: int, trials: int, level: float, rng: np.random.Generator) -> Rate:
     """How often chi-square calls samples of `size` from `law` itself different."""
-    probs = np.array(list(law.values()), np.float64)
-    tests = (goodness_of_fit(row, probs) for row in _multinomials(rng, size, probs, trials))
-    return Rate(float(np.mean([test.p_value < level for test in tests])), level, trials)
+    probs = _probs(law)
+    tests = (goodness_of_fit(seen, probs) for seen in rng.multinomial(size, probs, trials))
+    return Rate(sum(test.p_value < level for test in tests), trials, level)
 
 
 def two_sample_alarms(
@@ -109,21 +128,21 @@ def two_sample_alarms(
 ) -> Rate:
     """The same, where the reference is a second sample and the limit that of a known law.
 
-    The statistic then varies twice as much, so the limit is passed as often as a chi-square passes
-    half of it: that is `due`. For laws whose outcomes are all frequent at this size.
+    The statistic is then twice as large, so the limit is passed as often as a chi-square passes
+    half of it: that is `due`, in the limit of large samples.
     """
-    probs = np.array(list(law.values()), np.float64)
+    probs = _probs(law)
     degrees = len(probs) - 1
-    seen = _multinomials(rng, size, probs, trials)
-    other = _multinomials(rng, size, probs, trials)
+    seen, other = (rng.multinomial(size, probs, trials) for _ in range(2))  # (trials, K)
     statistics = (np.square(seen - other) / np.maximum(other, 1)).sum(axis=1)
     limit = _limit(level, degrees)
-    return Rate(float(np.mean(statistics > limit)), chi2_sf(limit / 2, degrees), trials)
+    return Rate(int((statistics > limit).sum()), trials, chi2_sf(limit / 2, degrees))
 
 
-def _multinomials(rng: np.random.Generator, size: int, probs: Array, trials: int) -> Array:
-    """(trials, K) counts."""
-    return rng.multinomial(size, probs / probs.sum(), trials)
+def _probs(law: Law) -> Array:
+    """(K,), summing to 1 as a generator wants it."""
+    probs = np.array(list(law.values()), np.float64)
+    return probs / probs.sum()
 
 
 def _limit(level: float, degrees: int) -> float:

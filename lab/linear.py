@@ -46,8 +46,10 @@ class Matrix:
     """
 
     def __init__(self, weights: Array, bits: float = 16) -> None:
-        if weights.ndim != 2:
-            raise ValueError(f"weights must be (d_in, d_out), got shape {weights.shape}")
+        if weights.ndim != 2 or not weights.size:
+            raise ValueError(f"weights must be (d_in, d_out), not empty, got shape {weights.shape}")
+        if not bits > 0:
+            raise ValueError(f"bits={bits} must be above 0")
         self.weights = np.ascontiguousarray(weights)
         self.bits = bits
         self.d_in, self.d_out = weights.shape

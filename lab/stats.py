@@ -17,9 +17,9 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from lab.domains import Floats, integer, law, numbers, positive
+from lab.domains import Floats, in_unit, integer, law, numbers, positive
 
 CONVERGED = 1e-15  # relative change at which a series or a continued fraction ends
 LEAST_EXPECTED = 5.0  # counts below which a cell's share of chi-square is no longer chi-square
@@ -30,16 +30,14 @@ LEAST_EXPECTED = 5.0  # counts below which a cell's share of chi-square is no lo
 
 def regularized_beta(x: float, a: float, b: float) -> float:
     """I_x(a, b): the probability that a beta(a, b) variable is at most x in [0, 1]; a, b > 0."""
-    if not 0 <= x <= 1:
-        raise ValueError(f"x must be in [0, 1], got {x}")
+    x = _number("x", x, "in [0, 1]", in_unit)
     return _beta(x, 1 - x, positive("a", a), positive("b", b))
 
 
 def regularized_gamma(a: float, x: float) -> float:
     """Q(a, x): the probability that a gamma(a) variable exceeds x >= 0; a > 0."""
     a = positive("a", a)
-    if not x >= 0:
-        raise ValueError(f"x must be at least 0, got {x}")
+    x = _number("x", x, "at least 0", lambda x: x >= 0)
     if x in (0, math.inf):
         return float(x == 0)
     # x^a e^-x / Γ(a), with the large terms of ln Γ cancelled by hand
@@ -135,8 +133,7 @@ def t_quantile(probability: float, degrees: float) -> float:
 def chi2_sf(statistic: float, degrees: float) -> float:
     """Probability that a chi-square variable exceeds `statistic` >= 0; degrees > 0."""
     degrees = positive("degrees", degrees)
-    if not statistic >= 0:
-        raise ValueError(f"statistic must be at least 0, got {statistic}")
+    statistic = _number("statistic", statistic, "at least 0", lambda x: x >= 0)
     return regularized_gamma(degrees / 2, statistic / 2)
 
 
@@ -172,7 +169,6 @@ def family_wise(level: float, comparisons: int) -> float:
     return _probability("level", level) / comparisons
 
 
-@lru_cache(maxsize=1024)
 def _upper_t(tail: float, degrees: float) -> float:
     """t >= 0 with P(T > t) = tail <= 1/2."""
 
@@ -324,7 +320,7 @@ def goodness_of_fit(
     return GoodnessOfFit(statistic, int(degrees), chi2_sf(statistic, degrees))
 
 
-def _pools(expected: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _pools(expected: Floats) -> NDArray[np.int64]:
     """The pool of each cell (K,), numbered from 0."""
     pools = np.zeros(len(expected), np.int64)
     pool, held = 0, 0.0
@@ -344,6 +340,12 @@ def _finite(name: str, value: ArrayLike) -> Floats:
 
 
 def _probability(name: str, value: float) -> float:
-    if not 0 < value < 1:
-        raise ValueError(f"{name} must be in (0, 1), got {value}")
-    return float(value)
+    return _number(name, value, "in (0, 1)", lambda x: (x > 0) & (x < 1))
+
+
+def _number(
+    name: str, value: float, allowed: str, holds: Callable[[Floats], NDArray[np.bool_]]
+) -> float:
+    if np.ndim(value) != 0:
+        raise ValueError(f"{name} must be one number, got {value!r}")
+    return float(numbers(name, value, allowed, holds))

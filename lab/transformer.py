@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lab.attention import Attention, KVCache, Step, plain_step, ragged_step
-from lab.config import ModelConfig
+from lab.config import ModelConfig, is_whole
 from lab.ledger import Ledger
 from lab.linear import Matrix
 from lab.quant import quantize
@@ -140,7 +140,11 @@ class Transformer:
         for name, shape in shapes.items():
             if np.shape(params[name]) != shape:
                 raise ValueError(f"params[{name!r}] must be {shape}, got {np.shape(params[name])}")
-            arrays[name] = np.asarray(params[name]).astype(config.dtype)
+            array = np.asarray(params[name])
+            if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+                raise ValueError(f"params[{name!r}] must hold finite real numbers")
+            arrays[name] = array.astype(config.dtype)
+            arrays[name].flags.writeable = False  # products may keep a copy of their own
 
         def norm(name: str) -> Norm:
             return Norm(arrays[name], arrays.get(f"{name}_bias"), config.eps)
@@ -186,8 +190,8 @@ class Transformer:
 
     def first_layers(self, k: int) -> Self:
         """The same model cut after k layers; weights are shared, not copied."""
-        if not 1 <= k <= self.config.n_layers:
-            raise ValueError(f"k={k} must be within 1..{self.config.n_layers}")
+        if not is_whole(k) or not 1 <= k <= self.config.n_layers:
+            raise ValueError(f"k={k!r} must be a whole number within 1..{self.config.n_layers}")
         return replace(self, config=replace(self.config, n_layers=k), blocks=self.blocks[:k])
 
     def quantized(self, bits: int = 4, group: int = 32) -> Self:
@@ -277,6 +281,8 @@ class Transformer:
 
     def _step(self, tokens: Any, cache: KVCache, counts: Any) -> Step:
         """Check the input and list its rows."""
+        if cache.config is not self.config and not cache.fits(self.config):
+            raise ValueError("cache is not one of this model's: it must come from new_cache()")
         tokens = np.asarray(tokens)
         batch = 1 if cache.batch is None else cache.batch
         dims, shape = (1, "(T,)") if cache.batch is None else (2, f"(B={batch}, T)")
@@ -326,7 +332,7 @@ class Transformer:
         rotation = None
         if self.rotation is not None:
             rotation = self.rotation.take(position, axis=0)[:, None]  # (N, 1, E / 2)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             for i, block in enumerate(self.blocks):
                 x = x + block.attn_out(attend(i, block.qkv(block.attn_norm(x)), rotation))
                 x = x + block.mlp_down(self._activate(block.mlp_in(block.mlp_norm(x))))

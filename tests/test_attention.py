@@ -477,7 +477,7 @@ def test_k11_a_sequence_selected_twice_goes_two_ways():
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ([3], r"rows=\[3\] must be within 0\.\.2"),
+        ([3], r"rows=\[3\] must be whole numbers within 0\.\.2"),
         ([0, -1], r"rows=\[0, -1\]"),
         ([[0, 1]], r"rows=\[\[0, 1\]\]"),
         (1, r"rows=1"),

@@ -174,7 +174,7 @@ def test_the_fallback_is_the_plain_product_and_says_so(shape, monkeypatch):
 
 @pytest.mark.parametrize("shape", [(8,), (2, 2, 2), ()])
 def test_weights_of_another_shape_are_refused(shape):
-    with pytest.raises(ValueError, match=r"weights must be \(d_in, d_out\), got shape"):
+    with pytest.raises(ValueError, match=r"weights must be \(d_in, d_out\).*got shape"):
         Matrix(np.zeros(shape))
 
 

@@ -208,7 +208,7 @@ def test_influences_sum_to_zero_and_predict_a_small_change():
 
 def test_clustered_mean_covers_the_truth_at_95_percent():
     """1,000 trials, 30 clusters of 1 to 20 values that share an offset: standard error .7 %, so
-    93-97 % is left by chance about once in 200 (and the naive error covers 74 %)."""
+    93-97 % is left by chance about once in 200 (and the naive error covers 68 %)."""
     rng = np.random.default_rng([3, 2])
     covered = naive = 0
     for _ in range(1000):
@@ -218,7 +218,7 @@ def test_clustered_mean_covers_the_truth_at_95_percent():
         covered += abs(mean) <= t_quantile(0.975, groups - 1) * stderr
         naive += abs(mean) <= 1.96 * values.std() / math.sqrt(len(values))
     assert 930 <= covered <= 970
-    assert naive < 850
+    assert naive < 750
 
 
 # ---- Goodness of fit -------------------------------------------------------------------------
@@ -292,6 +292,9 @@ def test_family_wise_is_bonferroni():
         (lambda: t_quantile(1, 3), r"probability must be in \(0, 1\), got 1"),
         (lambda: t_quantile(0.9, 0), r"degrees must be finite and above 0, got 0"),
         (lambda: normal_quantile(math.nan), r"probability must be in \(0, 1\), got nan"),
+        (lambda: t_quantile("a", 3), r"probability must be in \(0, 1\), got 'a'"),
+        (lambda: t_quantile(0.9, None), r"degrees must be finite and above 0, got None"),
+        (lambda: chi2_sf([1, 2], 3), r"statistic must be one number, got \[1, 2\]"),
         (lambda: chi2_sf(-1, 3), r"statistic must be at least 0, got -1"),
         (lambda: chi2_sf(math.nan, 3), r"statistic must be at least 0, got nan"),
         (lambda: binomial_interval(3, 2), r"successes=3 must be in 0..trials and trials=2"),
