@@ -142,7 +142,8 @@ def two_sample_alarms(
 def _probs(law: Law) -> Array:
     """(K,), summing to 1 as a generator wants it."""
     probs = np.array(list(law.values()), np.float64)
-    return probs / probs.sum()
+    probs /= probs.sum()
+    return probs
 
 
 def _limit(level: float, degrees: int) -> float:

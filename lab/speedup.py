@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from lab import theory
 from lab.engine import generate_many
-from lab.estimate import Estimate, Gap, alpha_from_betas, eq1_gap, tokens_per_call
+from lab.equation1 import Gap, eq1_gap
+from lab.estimate import Estimate, alpha_from_betas, tokens_per_call
 from lab.ledger import MATMUL_OPS
 from lab.measure import (
     PLAIN,

@@ -9,12 +9,11 @@ depend on the text: every branch of every draw of the real loop is taken, so the
 tokens comes out exactly, caches, rollback, stop tokens and limits included. "TV" is its total
 variation from the target's own law: 0 up to rounding. Then the level of the χ² test; and last six
 mistakes that were really made somewhere, with what sees each of them. A test of the first token is
-blind to half of them, and no test of the text sees a stale draft cache.
+blind to most of them, and no test of the text sees a stale draft cache.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,7 +46,8 @@ NONE = "none"
 SUSPECTS = {NONE: SOUND, **MUTANTS}
 START = (0, 1)  # prompt of the small models
 HORIZON, GAMMA, PROMPT = 4, 2, (0, 1, 1)  # of the faults: γ + 2 tokens
-FAULT_RUNS = 1500  # so that χ² sees each of them but with probability 1e-4
+FAULT_RUNS = 1000  # what is far off is missed with probability RED or so
+FAR = 0.1  # total variation
 BATCH = 40  # runs in a batch that counts as one sample
 
 
@@ -244,7 +244,7 @@ def _audited(target: Any, draft: Any, n_new: int, gamma: Any, **more: Any) -> li
 
 def fault_pair() -> tuple[TableLM, TableLM]:
     """Laws of the last three tokens; fixed, as the faults' exact figures are claimed of them."""
-    return TableLM.random(2, 16, 3), TableLM.random(2, 7, 3)
+    return TableLM.random(2, 4, 3), TableLM.random(2, 196, 3)
 
 
 def print_level(report: Report, seed: int, trials: int, batches: int) -> None:
@@ -369,21 +369,26 @@ def print_sampled_faults(
         rows,
         key="faults, sampled",
     )
-    blind = [name for name in MUTANTS if "first token" not in sees[name]]
-    hidden = [name for name in MUTANTS if not MUTANTS[name].changes_text]
+    blind = [name for name in MUTANTS if exact[name][0].total_variation <= EXACT]
+    assert len(blind) > len(MUTANTS) / 2
+    (hidden,) = [name for name in MUTANTS if not MUTANTS[name].changes_text]
+    assert exact[hidden][1].expected["accepted"] < due
     report.say(
-        f"All {len(MUTANTS)} faults are seen, the sound loop by nothing. The first token alone "
-        f"misses {len(blind)} of them ({', '.join(blind)}). The text alone, however long, misses "
-        f"{', '.join(hidden)}: its law is right and only acceptance falls.",
+        f"All {len(MUTANTS)} faults are seen, the sound loop by nothing. The first token "
+        f"has the right law in {len(blind)} of them ({', '.join(blind)}). The whole text, however "
+        f"long, has the right law in one: {hidden}. Only its acceptance falls.",
         blind=blind,
         sees=sees,
     )
 
 
 def _check_seen(mutant: Mutant, first: Audit, whole: Audit, sees: Sequence[str]) -> None:
-    """What is wrong by far is seen, what is right is not."""
-    assert ("first token" in sees) == (first.total_variation > EXACT)
-    assert ("joint law" in sees) == (whole.total_variation > EXACT)
+    """What is right is not called wrong; what is far off is seen (a little off may be missed)."""
+    if first.total_variation <= EXACT:
+        assert "first token" not in sees
+    elif first.total_variation > FAR:
+        assert "first token" in sees
+    assert ("joint law" in sees) == mutant.changes_text == (whole.total_variation > FAR)
     assert bool(sees) == (mutant is not SOUND)
 
 

@@ -225,7 +225,7 @@ def print_loop(report: Report, pair: Pair, cells: Sequence[LoopCell], random: bo
             ]
         )
     report.table(
-        "The real loop, T = 1: tokens per target call beside eq. (1) (estimate.eq1_gap)",
+        "The real loop, T = 1: tokens per target call beside eq. (1) (equation1.eq1_gap)",
         (
             "draft",
             "γ",

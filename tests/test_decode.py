@@ -366,6 +366,25 @@ def test_both_cache_lengths_after_every_round(schedule, temperature):
         assert len(fed) - rejected == draft.cache.length
 
 
+@pytest.mark.parametrize("gamma", [1, 3, 6])
+@pytest.mark.parametrize("stop", range(V))
+def test_both_caches_after_a_stop_token_inside_a_block(stop, gamma):
+    """Only a stop leaves accepted drafts behind: what was cut is in no cache."""
+    cut = 0
+    for draft_model in (HashLM(), HashLM(rotate=4)):
+        for prompt in PROMPTS[:8]:
+            target, draft = Recorder(HashLM()), Recorder(draft_model)
+            generation = check(greedy(target, draft, prompt, 25, gamma, stop=[stop]))
+            text = [*prompt, *generation.tokens.tolist()]
+            assert target.cache.tokens == text[:-1]
+            assert draft.cache.length <= len(text) - 1
+            assert draft.cache.tokens == text[: draft.cache.length]
+            last = generation.rounds[-1]
+            cut += last.emitted < last.accepted + 1
+    if gamma > 1:
+        assert cut, "else nothing was cut"
+
+
 @pytest.mark.parametrize("length", [1, 2, 3, 7])
 @pytest.mark.parametrize("gamma", [0, 3])
 def test_k15_each_prompt_token_is_fed_once(length, gamma):

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.decode import autoregressive_generate, speculative_generate
+from lab.equation1 import eq1_gap
 from lab.estimate import (
     accepted_per_drafted,
     alpha_from_betas,
     alpha_from_probs,
     alpha_from_rounds,
     drafted_per_round,
-    eq1_gap,
     replay,
     tokens_per_call,
 )

@@ -1,0 +1,107 @@
+"""Tokens per call for every γ from one text of the target: no speculation has to be run.
+
+p = target law, q = draft law. Shapes: n tokens of a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from lab.domains import Floats, integer
+from lab.interval import Estimate, Texts, estimate, row_labels, rows_of
+from lab.stats import clustered_ratio
+
+BLOCKS = 20  # at most so many clusters are made of one text
+BLOCK_ROUNDS = 8  # a block has room for at least so many rounds, so that it hardly sees the next
+
+
+def replay(
+    target_token_probs: Texts, draft_token_probs: Texts, gammas: Iterable[int]
+) -> dict[int, Estimate]:
+    """Tokens per call for every gamma, from texts of the target: no speculation has to be run.
+
+    Given the text that comes out, the draft at position t was accepted with probability
+    a_t = min(1, q(x_t) / p(x_t)), independently within a round: of the p(x_t) with which x_t is
+    emitted there, min(p, q) goes through an accepted draft. So rounds walk along the text as a
+    Markov chain, whose expected rounds and tokens follow by recursion over positions, O(n gamma).
+
+    A round that the text's end could cut is left out: whole rounds start at the first n - gamma
+    positions. This is `tokens_per_call` of runs that wrote these texts, numerator and denominator
+    averaged over all coins: consistent for the same reason, and less noisy. It holds for texts that
+    end at a length, not for such as end at a stop token.
+
+    Parameters
+    ----------
+    target_token_probs : (n,) in (0, 1], p(x_t) of each token of a text sampled from the target;
+        or a list of such arrays, one per prompt
+    draft_token_probs : q(x_t) in [0, 1] of the same tokens
+    gammas : drafts per round, each >= 0
+
+    Returns
+    -------
+    {gamma: Estimate}
+        n counts positions where a whole round may start. The error is clustered by prompt; a single
+        text is cut into at most 20 blocks, each with room for at least 8 full rounds, and these
+        are the clusters.
+
+    Raises
+    ------
+    ValueError
+        Probabilities outside their range, texts that differ in length, or no text longer than
+        gamma.
+    """
+    accept = _acceptances(target_token_probs, draft_token_probs)
+    return {gamma: _replayed(accept, gamma) for gamma in [integer("gammas", g) for g in gammas]}
+
+
+def _acceptances(target_token_probs: Texts, draft_token_probs: Texts) -> list[Floats]:
+    """min(1, q / p) of each token, text by text."""
+    target = rows_of(
+        "target_token_probs", target_token_probs, "in (0, 1]", lambda x: (x > 0) & (x <= 1)
+    )
+    draft = rows_of("draft_token_probs", draft_token_probs)
+    lengths = [len(p) for p in target]
+    if lengths != [len(q) for q in draft]:
+        raise ValueError(
+            f"draft_token_probs must have the lengths {lengths} of target_token_probs, "
+            f"got {[len(q) for q in draft]}"
+        )
+    # the smaller one first: no overflow where p is tiny
+    return [np.minimum(p, q) / p for p, q in zip(target, draft, strict=True)]
+
+
+def _replayed(accept: Sequence[Floats], gamma: int) -> Estimate:
+    walks = [_walk(a, gamma) for a in accept if len(a) > gamma]
+    if not walks:
+        raise ValueError(
+            f"gammas: gamma={gamma} needs a text of more than {gamma} tokens, "
+            f"the longest has {max(len(a) for a in accept)}"
+        )
+    starts = [start for start, _ in walks]
+    which = row_labels(starts)
+    if len(walks) == 1:
+        n = len(starts[0])
+        blocks = max(1, min(BLOCKS, n // (BLOCK_ROUNDS * (gamma + 1))))
+        which = np.arange(n) * blocks // n
+    calls = np.bincount(which, np.concatenate(starts))
+    tokens = np.bincount(which, np.concatenate([start * mean for start, mean in walks]))
+    name = f"tokens per call by replay, γ = {gamma}"
+    return estimate(name, clustered_ratio(tokens, calls), len(which), 1.0, gamma + 1.0)
+
+
+def _walk(accept: Floats, gamma: int) -> tuple[Floats, Floats]:
+    """Rounds along one text: accept (n,) -> for each of the first n - gamma positions the
+    probability that a round starts there, and the mean tokens of that round."""
+    whole = len(accept) - gamma
+    inside = np.zeros((whole, gamma))  # [s, -j]: a round from s - j reaches s with its token j
+    reached, tokens = np.ones(whole), np.ones(whole)
+    for j in range(1, gamma + 1):
+        reached *= accept[j - 1 : j - 1 + whole]  # its first j drafts accepted
+        tokens += reached
+        inside[j:, -j] = reached[:-j]
+    starts = np.zeros(gamma + whole)  # none before the text
+    for s in range(whole):  # s is token 0, 1, ... or gamma of its round
+        starts[gamma + s] = 1 - starts[s : s + gamma] @ inside[s]
+    return np.maximum(starts[gamma:], 0.0), tokens
