@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lab.domains import Floats, integer
-from lab.interval import Estimate, Texts, estimate, row_labels, rows_of
+from lab.interval import CONFIDENCE, Estimate, Texts, estimate, row_labels, rows_of
 from lab.replay import replay
 from lab.stats import (
     binomial_interval,
