@@ -145,6 +145,7 @@ class RowCosts:
     rows: tuple[int, ...]  # rising, from 1
     ratios: tuple[float, ...]  # the first is 1
     one_row: float  # seconds
+    over_tiled: float = 1.0  # one row's time over that of tiled products
 
     def __call__(self, gamma: int) -> float:
         if not 0 <= gamma <= self.most:
@@ -173,11 +174,14 @@ def row_costs(
     calls = [forward_of(model, n, cached) for n in counts]
     calls += [forward_of(one if n == 1 else several, n, cached) for n in counts]
     seconds = paired_seconds(calls, repeats)
-    found = []
-    for product, part in zip(("tiled", "plain"), np.hsplit(seconds, 2), strict=True):
+    over_tiled = paired_ratio(seconds)[:: len(counts)].tolist()
+
+    def costs(product: str, part: Array, over: float) -> RowCosts:
         ratios = tuple(paired_ratio(part).tolist())
-        found.append(RowCosts(product, counts, ratios, float(np.median(part[:, 0]))))
-    return found[0], found[1]
+        return RowCosts(product, counts, ratios, float(np.median(part[:, 0])), over)
+
+    tiled, plain = np.hsplit(seconds, 2)
+    return costs("tiled", tiled, over_tiled[0]), costs("plain", plain, over_tiled[1])
 
 
 # ---- A forward against its products, many sequences against one ------------------------------

@@ -102,11 +102,13 @@ def test_bare_products_are_those_of_every_matrix(tied, monkeypatch):
 def test_row_costs_have_a_ratio_for_each_number_of_rows(model):
     tiled, plain = bench.row_costs(model, (1, 2, 5), repeats=3, cached=4)
     assert (tiled.product, plain.product) == ("tiled", "plain")
+    assert tiled.over_tiled == 1
     for costs in (tiled, plain):
         assert costs.rows == (1, 2, 5)
         assert costs.ratios[0] == 1
         assert all(0 < ratio < np.inf for ratio in costs.ratios)
         assert costs.one_row > 0
+        assert 0 < costs.over_tiled < np.inf
         assert costs.most == 4
 
 
@@ -193,7 +195,9 @@ def test_the_script_prints_every_table(script, capsys):
     for key in list(tables)[3:]:
         measured = [row for row in tables[key]["rows"] if row[0] != "aim"]
         assert [row[1] for row in measured] == ["tiled", "plain"] * (len(measured) // 2)
-        assert all(row[3] == "1.00" for row in measured)
+        assert all(row[4] == "1.00" for row in measured)
+        assert all(row[3] == "1.00" for row in measured if row[1] == "tiled")
+        assert all(float(row[3]) > 0 for row in measured)
 
 
 def test_the_script_times_the_main_script_by_parts(script, monkeypatch, capsys):
