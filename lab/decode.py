@@ -136,6 +136,8 @@ def verify(decide: Verify, target_probs: Array, proposal: Proposal, dice: Dice) 
     if not len(proposal):
         return Verdict((), dice.choose(target_probs[0]), 0)
     verdict = decide(target_probs, proposal, dice)
+    if not isinstance(verdict, Verdict):
+        raise ValueError(f"rule: it returned {verdict!r}, which must be a lab.verify.Verdict")
     accepted, drafts, vocab = len(verdict.path), len(proposal), target_probs.shape[1]
     if tuple(verdict.path) != tuple(range(accepted)) or accepted > drafts:
         raise ValueError(f"rule: path={verdict.path} must be 0, 1, ... of {drafts} drafts")

@@ -74,6 +74,8 @@ class Drafting:
         proposal = self.state.propose(self.text.view, allowed, dice)
         if isgenerator(proposal):
             proposal = yield from proposal
+        if not isinstance(proposal, Proposal):
+            raise ValueError(f"proposal={proposal!r} must be a lab.verify.Proposal")
         drafts = check_tokens("proposal.tokens", proposal.tokens, vocab)
         if len(drafts) > allowed:
             raise ValueError(f"proposal has {len(drafts)} drafts, {allowed} were allowed")
@@ -120,11 +122,9 @@ class ModelDraft:
         return Proposal(self.fed[len(tokens) :], np.stack(probs))
 
     def settle(self, tokens: Array) -> None:
-        """Truncate the cache to the longest prefix of the text, its last token left out."""
+        """Forget what was fed beyond the text but its last token: the rejected drafts."""
         held = min(self.cache.length, len(tokens) - 1)
-        differs = self.fed[self.known : held] != tokens[self.known : held]
-        if differs.any():
-            held = self.known + int(differs.argmax())
+        assert (self.fed[self.known : held] == tokens[self.known : held]).all(), "a prefix of it"
         truncate("draft", self.cache, held)
 
     def _forward(self, tokens: Array, history: Array, prefill: bool = False) -> Forward:

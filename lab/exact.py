@@ -24,6 +24,7 @@ Run = Callable[[Any], Any]
 Law = dict[tuple[int, ...], Any]
 
 MAX_LEAVES = 5_000_000
+LAW_SETS = 8  # sets of random laws that a rule is tried on
 
 
 class Script:
@@ -221,34 +222,45 @@ def counts_of(generation: Generation) -> dict[str, int]:
 
 
 def assert_lossless(rule: Any, vocab: int = 3, gamma: int = 2, seed: int = 0) -> None:
-    """Fail unless one round of `rule` leaves the target's law as it is, on laws that depend on
-    the whole prefix. For pytest, here and in other projects."""
-    rng = np.random.default_rng([seed, vocab, gamma])
-    laws: dict[tuple[str, tuple[int, ...]], Array] = {}
+    """Fail unless one round of `rule` leaves the target's law as it is.
 
-    def law(side: str) -> Callable[[tuple[int, ...]], Array]:
-        return lambda prefix: laws.setdefault((side, prefix), rng.dirichlet(np.ones(vocab)))
+    Tried exactly, on `LAW_SETS` sets of random laws that depend on the whole prefix, so that every
+    row has its own and residuals have one token or several. For pytest, here and elsewhere.
+    """
+    for number in range(LAW_SETS):
+        rng = np.random.default_rng([seed, vocab, gamma, number])
+        target, draft = _random_laws(rng, vocab), _random_laws(rng, vocab)
+        emitted = round_law(rule, target, draft, gamma)
+        completed: Law = {}  # what a round leaves open, the target itself continues
+        pending = list(emitted.items())
+        while pending:
+            tokens, probability = pending.pop()
+            if len(tokens) > gamma:
+                completed[tokens] = completed.get(tokens, 0) + probability
+            else:
+                probs = target(tokens)
+                pending += [((*tokens, t), probability * probs[t]) for t in range(vocab)]
+        wanted: Law = {(): 1.0}
+        for _ in range(gamma + 1):
+            wanted = {(*z, t): p * target(z)[t] for z, p in wanted.items() for t in range(vocab)}
+        first = _first_difference(wanted, completed)
+        assert first is None, (
+            f"rule is not lossless: total variation {total_variation(wanted, completed):.3g}, "
+            f"prefix {first} has probability {_prefix_mass(completed, first):.6g}, the target "
+            f"gives {_prefix_mass(wanted, first):.6g}"
+        )
 
-    target = law("target")
-    emitted = round_law(rule, target, law("draft"), gamma)
-    completed: Law = {}  # what a round leaves open, the target itself continues
-    pending = list(emitted.items())
-    while pending:
-        tokens, probability = pending.pop()
-        if len(tokens) > gamma:
-            completed[tokens] = completed.get(tokens, 0) + probability
-        else:
-            probs = target(tokens)
-            pending += [((*tokens, t), probability * probs[t]) for t in range(vocab)]
-    wanted: Law = {(): 1.0}
-    for _ in range(gamma + 1):
-        wanted = {(*z, t): p * target(z)[t] for z, p in wanted.items() for t in range(vocab)}
-    first = _first_difference(wanted, completed)
-    assert first is None, (
-        f"rule is not lossless: total variation {total_variation(wanted, completed):.3g}, prefix "
-        f"{first} has probability {_prefix_mass(completed, first):.6g}, the target gives "
-        f"{_prefix_mass(wanted, first):.6g}"
-    )
+
+def _random_laws(rng: np.random.Generator, vocab: int) -> Callable[[tuple[int, ...]], Array]:
+    """A law for every prefix, drawn when it is first asked for."""
+    laws: dict[tuple[int, ...], Array] = {}
+
+    def law(prefix: tuple[int, ...]) -> Array:
+        if prefix not in laws:
+            laws[prefix] = rng.dirichlet(np.ones(vocab))
+        return laws[prefix]
+
+    return law
 
 
 class TableLM:

@@ -67,7 +67,10 @@ class Difference:
 
     @property
     def t(self) -> float:
-        return self.value / self.stderr if self.stderr else math.copysign(math.inf, self.value)
+        """In standard errors; inf for a difference that never varied, 0 for none."""
+        if self.stderr or not self.value:
+            return self.value / (self.stderr or 1)
+        return math.copysign(math.inf, self.value)
 
     def __neg__(self) -> Difference:
         return Difference(-self.value, self.stderr, self.degrees)

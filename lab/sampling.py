@@ -7,7 +7,7 @@ enumeration takes every branch. V = vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -77,16 +77,21 @@ class Sampling:
     repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        _check("temperature", self.temperature, 0 <= self.temperature < np.inf, "finite and >= 0")
+        def check(name: str, holds: Callable[[Any], bool], allowed: str) -> None:
+            value = getattr(self, name)
+            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not number or not holds(value):
+                raise ValueError(f"{name}={value!r} must be {allowed}")
+
+        check("temperature", lambda t: 0 <= t < np.inf, "a finite number >= 0")
         if self.top_k is not None:
-            whole = isinstance(self.top_k, int | np.integer) and self.top_k >= 1
-            _check("top_k", self.top_k, whole, "a whole number >= 1, or None")
+            whole = isinstance(self.top_k, int | np.integer)
+            check("top_k", lambda k: whole and k >= 1, "a whole number >= 1, or None")
         if self.top_p is not None:
-            _check("top_p", self.top_p, 0 < self.top_p <= 1, "above 0 and at most 1, or None")
+            check("top_p", lambda p: 0 < p <= 1, "above 0 and at most 1, or None")
         if self.min_p is not None:
-            _check("min_p", self.min_p, 0 <= self.min_p <= 1, "in 0..1, or None")
-        penalty = self.repetition_penalty
-        _check("repetition_penalty", penalty, 0 < penalty < np.inf, "finite and above 0")
+            check("min_p", lambda p: 0 <= p <= 1, "in 0..1, or None")
+        check("repetition_penalty", lambda r: 0 < r < np.inf, "a finite number above 0")
 
     def probs(self, logits: Array, history: Sequence[int] | Array = ()) -> Floats:
         """Processed law of each row: logits (..., V) -> float64 (..., V); the input is untouched.
@@ -100,6 +105,11 @@ class Sampling:
             raise ValueError(f"logits must be (..., V) with V >= 1, got shape {logits.shape}")
         if self.repetition_penalty != 1 and len(history):
             seen = np.unique(np.asarray(history))
+            if seen.dtype.kind not in "iu" or seen[0] < 0 or seen[-1] >= logits.shape[-1]:
+                raise ValueError(
+                    f"history must hold tokens within 0..{logits.shape[-1] - 1}, got "
+                    f"{seen[0]}..{seen[-1]}"
+                )
             values = logits[..., seen]
             penalty = self.repetition_penalty
             logits[..., seen] = np.where(values > 0, values / penalty, values * penalty)
@@ -109,8 +119,8 @@ class Sampling:
             raise ValueError(f"logits must have a finite largest value in every row, got {bad}")
         if self.temperature == 0:
             return _one_hot(logits.argmax(axis=-1), logits.shape)
-        logits -= largest  # before the division: T = 1e-308 must not overflow
         with np.errstate(over="ignore"):
+            logits -= largest  # before the division: T = 1e-308 must not overflow
             logits /= self.temperature
         return self._filtered(logits)
 
@@ -162,8 +172,3 @@ def _one_hot(tokens: Array, shape: tuple[int, ...]) -> Floats:
     law = np.zeros(shape)
     np.put_along_axis(law, np.asarray(tokens)[..., None], 1.0, axis=-1)
     return law
-
-
-def _check(name: str, value: object, holds: bool | np.bool, allowed: str) -> None:
-    if not holds:
-        raise ValueError(f"{name}={value!r} must be {allowed}")

@@ -114,8 +114,10 @@ class Text:
         max_len = getattr(target, "max_len", None)
         if max_len is not None and len(prompt) > max_len:
             raise ValueError(f"prompt has {len(prompt)} tokens, the target's max_len={max_len}")
-        if isinstance(stop, int | np.integer | str):
+        if isinstance(stop, str) or not isinstance(stop, Iterable):
             raise ValueError(f"stop={stop!r} must be a collection of tokens")
+        if on_token is not None and not callable(on_token):
+            raise ValueError(f"on_token={on_token!r} must be callable, or None")
         self.stop = set(check_tokens("stop", list(stop), target.vocab).tolist())
         self.target, self.sampling, self.ledger, self.on_token = target, sampling, ledger, on_token
         self.vocab: int = target.vocab
@@ -232,7 +234,10 @@ def check_count(name: str, value: Any) -> int:
 
 def check_tokens(name: str, tokens: Any, vocab: int) -> npt.NDArray[np.int64]:
     """Token ids (n,), as int64."""
-    array = np.asarray(tokens)
+    try:
+        array = np.asarray(tokens)
+    except ValueError:
+        raise ValueError(f"{name}={tokens!r} must be one row of tokens") from None
     if array.ndim != 1:
         raise ValueError(f"{name} must be one row of tokens, got shape {array.shape}")
     if not array.size:
