@@ -75,7 +75,7 @@ def text_pair(seed: int, prompts: int = 8, prompt_length: int = 64) -> Pair:
         Draft("4-gram", NGramLM(4, target.vocab).fit(corpus.train_tokens())),
     )
     cut = cut_prompts(corpus.held_out_tokens(), prompts, prompt_length, seed, 3)
-    return Pair("trained on Shakespeare", target, drafts, tuple(cut))
+    return Pair("model trained on Shakespeare", target, drafts, tuple(cut))
 
 
 @dataclass(frozen=True)

@@ -294,7 +294,7 @@ def print_ledger(report: Report, pair: Pair, cells: Sequence[SavingsCell]) -> No
     report.say(CONVENTIONS)
     report.table(
         "The target alone, per token, over plain decoding (weight matrices)",
-        ("draft", "γ", "α", "FLOPs", "Thm 3.11, ĉ = 0", "weight reads", "1 / eq. (1)", "ratio"),
+        ("draft", "γ", "α", "FLOPs", "Thm 3.11, ĉ = 0", "weight reads", "1 / eq. (1)", "rows per call"),
         [_target_row(cell) for cell in cells],
         key=f"ledger of the target, {pair.name}",
     )
