@@ -70,12 +70,13 @@ class Pool:
         return _processed(laws, requests, ends)
 
     def _settle(self) -> None:
-        """Let finished rows leave, and truncate the batched cache to what the rows hold."""
+        """Truncate the batched cache to what the rows hold. Finished rows leave when they are half
+        of it: moving the others costs a copy, and a row that asks for nothing costs little."""
         staying = [b for b, seat in enumerate(self.seats) if not seat.left]
         if self.cache is None:
             self.seats = [self.seats[b] for b in staying]
             self.cache = self.model.new_cache(len(self.seats))
-        elif len(staying) < len(self.seats):
+        elif len(staying) <= len(self.seats) // 2:
             self.seats = [self.seats[b] for b in staying]
             self.cache.select(staying)
         self.cache.truncate(np.array([seat.length for seat in self.seats]))

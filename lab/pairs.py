@@ -65,7 +65,7 @@ def random_pair(seed: int, prompts: int = 8, prompt_length: int = 16) -> Pair:
     )
 
 
-def text_pair(seed: int, prompts: int = 8, prompt_length: int = 64) -> Pair:
+def text_pair(seed: int, prompts: int = 8, prompt_length: int = 32) -> Pair:
     """The target trained on Shakespeare and six drafts; prompts cut from the held-out play."""
     target = load_trained("target")
     drafts = (

@@ -17,13 +17,11 @@ from lab.equation1 import Gap, eq1_gap
 from lab.estimate import Estimate, alpha_from_betas, tokens_per_call
 from lab.ledger import MATMUL_OPS
 from lab.measure import (
-    PLAIN,
     Draft,
     LedgerRun,
     betas_along,
     count_plain,
     count_speculative,
-    laws_along,
     streams,
     texts_of,
 )
@@ -225,14 +223,10 @@ def measure_pair(
     return PairCells(loop, savings)
 
 
-def mean_entropy(target: Any, texts: Sequence[Tokens], starts: Sequence[int]) -> float:
-    """Mean entropy in nats of the target's laws at the positions from `starts` on."""
-    total, positions = 0.0, 0
-    for law, start in zip(laws_along(target, texts, PLAIN), starts, strict=True):
-        p = law[start - 1 :]
-        total -= float(np.sum(p * np.log(np.where(p > 0, p, 1))))
-        positions += len(p)
-    return total / positions
+def mean_entropy(laws: Sequence[Array]) -> float:
+    """Mean entropy, in nats, of the rows of laws (T, V)."""
+    rows = np.concatenate(laws)
+    return float(-np.sum(rows * np.log(np.where(rows > 0, rows, 1))) / len(rows))
 
 
 def _bytes(run: LedgerRun) -> float:

@@ -32,7 +32,13 @@ class Recipe:
 
     tokens: int  # trained on in all, repeats counted; rounded up to whole steps
     batch_tokens: int = 2048  # of one step, whatever the context
-    stages: tuple[tuple[int, float], ...] = ((32, 0.2), (64, 0.3), (128, 0.35), (256, 0.15))
+    stages: tuple[tuple[int, float], ...] = (
+        (32, 0.2),
+        (64, 0.3),
+        (128, 0.35),
+        (256, 0.1),
+        (512, 0.05),
+    )
     lr: float = 2e-3  # the highest
     final_lr: float = 0.02  # share of lr that is left at the end
     warmup: float = 0.02  # share of the steps in which the rate rises

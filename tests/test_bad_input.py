@@ -1,6 +1,12 @@
 """Wrong calls: the error names the argument and the value, and nothing is left half done."""
 
+import ast
+import os
 import re
+import runpy
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -426,3 +432,55 @@ def test_a_save_that_fails_while_writing_leaves_no_part(tmp_path, monkeypatch):
         checkpoint.save(path, TINY.config, TINY.params())
     assert path.read_bytes() == before
     assert [Path(p).name for p in tmp_path.iterdir()] == ["tiny.npz"]
+
+
+# ---- Scripts: options and files ----------------------------------------------------------------
+
+ROOT = Path(__file__).parent.parent
+SCRIPTS = sorted(path.name for path in ROOT.glob("scripts/*.py"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_c9_an_option_that_a_script_does_not_have_is_named(script, capsys):
+    main = runpy.run_path(str(ROOT / "scripts" / script))["main"]
+    with pytest.raises(SystemExit) as ended:
+        main(["x", "--temperature", "0.5"])  # "x": one script asks for a path first
+    assert ended.value.code == 2
+    printed = capsys.readouterr()
+    assert "--temperature" in printed.err
+    assert printed.out == ""
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_c9_no_option_is_accepted_and_then_ignored(script):
+    tree = ast.parse((ROOT / "scripts" / script).read_text(encoding="utf-8"))
+    offered = set()
+    for call in [node for node in ast.walk(tree) if isinstance(node, ast.Call)]:
+        if ast.unparse(call.func) == "arguments":  # of lab.console
+            offered |= {"seed", "fast", "json", *(keyword.arg for keyword in call.keywords)}
+        if ast.unparse(call.func) == "parser.add_argument":
+            offered.add(ast.literal_eval(call.args[0]).removeprefix("--").replace("-", "_"))
+    read = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "args"
+    }
+    assert offered
+    assert offered == read
+
+
+@pytest.mark.parametrize("gone", ["target", "draft_2l"])
+def test_w4_a_script_without_its_model_fails_and_prints_no_result(tmp_path, gone):
+    """It neither decodes plainly instead, nor says that all is well."""
+    shutil.copytree(
+        ROOT / "lab", tmp_path / "lab", ignore=shutil.ignore_patterns(f"{gone}.npz", "__pycache__")
+    )
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "04_spec_decode_speedup.py", "--fast", "--json",
+         "--model", "text"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert f"{gone}.npz" in done.stderr.splitlines()[-1]
+    assert done.stdout == ""

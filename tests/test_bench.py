@@ -11,6 +11,7 @@ from lab import bench, theory
 from lab.bench import Ratio, RowCosts
 from lab.console import Report
 from lab.ledger import Ledger
+from lab.measure import paired_seconds
 from lab.transformer import ModelConfig, Transformer
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
@@ -215,3 +216,41 @@ def test_the_script_says_where_the_main_script_is_missing(script, monkeypatch, c
     monkeypatch.setitem(script["print_script"].__globals__, "MAIN_SCRIPT", Path("none/04_x.py"))
     script["print_script"](Report("Times"), fast=True)
     assert "04_x.py is not there" in capsys.readouterr().out
+
+
+def test_t7_every_repeat_has_caches_of_its_own_and_prefills_its_prompts(model):
+    class Spy:
+        """Counts caches, and the positions that each prefill found in its cache."""
+
+        def __init__(self, model):
+            self.model, self.vocab, self.max_len = model, model.vocab, model.max_len
+            self.caches, self.found, self.prefilled = 0, 0, 0
+
+        def new_cache(self, batch=None):
+            self.caches += 1
+            return self.model.new_cache(batch)
+
+        def prefill(self, tokens, cache, **more):
+            self.found += int(np.sum(cache.length))
+            self.prefilled += int(np.sum(more.get("counts", len(tokens))))
+            self.model.prefill(tokens, cache, **more)
+
+        def forward(self, tokens, cache, ledger=None, counts=None):
+            return self.model.forward(tokens, cache, ledger, counts)
+
+    spies = Spy(model), Spy(model.quantized())
+    bench.engine_over_single(
+        *spies, 0, repeats=2, prompts=4, prompt_length=5, n_new=6, gamma=2, block=2
+    )
+    for spy in spies:  # unmeasured once, then twice: four in one cache, two in one each
+        assert spy.caches == 3 * (1 + 2)
+        assert spy.prefilled == 3 * (4 + 2) * (5 - 1)
+        assert spy.found == 0
+
+
+def test_t7_every_repeat_is_in_the_result_and_one_more_was_made_before():
+    made = []
+    seconds = paired_seconds([lambda: made.append("a"), lambda: made.append("b")], 3)
+    assert seconds.shape == (3, 2)
+    assert (seconds > 0).all()
+    assert made == ["a", "b"] * 4

@@ -3,6 +3,9 @@
 Its laws at T > 0 are in test_decode_law.py.
 """
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 from models import (
@@ -940,3 +943,30 @@ def test_n10_bad_logits_name_themselves_and_restore_the_caches():
     with pytest.raises(ValueError, match=r"logits.*nan"):
         greedy(bad, HashLM(), PROMPT, 5, 2)
     assert good.cache.length == len(PROMPT) - 1
+
+
+def test_r1_at_temperature_0_every_coin_is_certain():
+    class Noting(RandomDice):
+        coins = ()
+
+        def accept(self, probability):
+            self.coins += (float(probability),)
+            return super().accept(probability)
+
+    dice = Noting(no_rng())
+    assert greedy(*hash_pair(), PROMPT, 14, 3, rng=dice).tokens.tolist() == FIX_C
+    assert set(dice.coins) == {0.0, 1.0}
+
+
+def test_r3_no_generator_is_made_without_a_seed():
+    """Nor is NumPy's global state asked, in the lab or in its scripts."""
+    root, made = Path(__file__).parent.parent, 0
+    for path in sorted([*root.glob("lab/*.py"), *root.glob("scripts/*.py")]):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("default_rng"):
+                made += 1
+                assert node.args, f"{path.name}:{node.lineno} makes a generator without a seed"
+                assert ast.unparse(node.args[0]) != "None", f"{path.name}:{node.lineno}"
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "np.random":
+                assert node.attr in ("default_rng", "Generator"), f"{path.name}:{node.lineno}"
+    assert made > 0

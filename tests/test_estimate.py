@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.console import Report
 from lab.decode import autoregressive_generate, speculative_generate
 from lab.equation1 import eq1_gap
 from lab.estimate import (
@@ -545,3 +546,13 @@ BETAS = [[0.5], [0.6]]
 def test_bad_calls_name_argument_and_value(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+def test_m6_a_table_shows_what_is_unknown_as_such(capsys):
+    for as_json, shown in ((False, "n/a"), (True, "null")):
+        report = Report("Rates", as_json)
+        report.table("accepted / drafted", ("draft", "rate"), [["idle", None], ["poor", 0.0]])
+        report.close()
+        out = capsys.readouterr().out
+        assert out.count(shown) == 1
+        assert "nan" not in out

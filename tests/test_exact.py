@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from models import CHAIN_P, CHAIN_Q, FIX_C, GREEDY, PROMPT, P, Q, context_free, plain_greedy
 
+from lab import mutants
 from lab.decode import Generation, speculative_generate
 from lab.exact import (
     HashLM,
@@ -344,3 +345,20 @@ def test_random_tables_repeat_by_seed():
     one, same, other = TableLM.random(3, 1), TableLM.random(3, 1), TableLM.random(3, 2)
     np.testing.assert_array_equal(one.table, same.table)
     assert not np.array_equal(one.table, other.table)
+
+
+def test_m18_more_than_ten_different_faults_are_refused():
+    """The negative controls of the suite together, none counted twice; the sound rule passes."""
+    rng = np.random.default_rng([18, 0])
+    target_rows, draft_rows = rng.dirichlet(np.ones(4), 3), rng.dirichlet(np.ones(4), 2)
+    faults = [*MUTANTS.values(), ARGMAX_CORRECTION]
+    faults += [fault.rule for fault in mutants.MUTANTS.values() if fault.changes_text]
+    assert_lossless("token")
+    distinct = [round_law("token", target_rows, draft_rows)]
+    for rule in faults:
+        with pytest.raises(AssertionError, match="not lossless"):
+            assert_lossless(rule)
+        law = round_law(rule, target_rows, draft_rows)
+        if all(total_variation(law, other) > 1e-6 for other in distinct):
+            distinct.append(law)
+    assert len(distinct) - 1 >= 10

@@ -1,8 +1,13 @@
 """Copies of a model: sizes by hand, errors by hand, differences with their errors."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from lab import corpus
+from lab.checkpoint import load_trained
+from lab.engine import generate_many
 from lab.fidelity import (
     Difference,
     alpha_difference,
@@ -14,7 +19,7 @@ from lab.fidelity import (
     weight_error,
 )
 from lab.ledger import MATMUL_OPS
-from lab.measure import Draft, continuations, random_prompts
+from lab.measure import Draft, continuations, cut_prompts, random_prompts, streams
 from lab.sampling import Sampling
 from lab.transformer import ModelConfig, Transformer
 
@@ -133,3 +138,46 @@ def test_difference_of_differences():
     assert gap.degrees == 4
     assert (-gap).t == pytest.approx(-8)
     assert Difference(0.1, 0.0, 4).t == np.inf
+
+
+# ---- Quantised drafts: greedy text stays, acceptance moves -------------------------------------
+
+
+def in_float64(model):
+    """The same weights, so that no order of additions decides between near ties."""
+    return Transformer.from_params(replace(model.config, dtype="float64"), model.params())
+
+
+def random_case():
+    target = in_float64(Transformer.init(CONFIG, 1))
+    return target, target.first_layers(2), random_prompts(32, 8, 5, 2)
+
+
+def trained_case():
+    target, draft = (in_float64(load_trained(name)) for name in ("target", "draft_2l"))
+    return target, draft, cut_prompts(corpus.held_out_tokens(), 8, 32, 2)
+
+
+@pytest.mark.parametrize("case", [random_case, trained_case])
+def test_q11_a_drafts_bits_change_acceptance_and_not_the_greedy_text(case):
+    target, draft, prompts = case()
+    drafts = {"float": draft, "INT8": draft.quantized(8), "INT4": draft.quantized(4)}
+
+    def decode(model):
+        return generate_many(
+            target, model, prompts, 48, 4, sampling=Sampling(0), rngs=streams(8, 3)
+        )
+
+    plain = decode(None)
+    for prompt, run in zip(prompts, plain, strict=True):
+        text = np.concatenate((prompt, run.tokens))
+        top = np.sort(target.forward(text[:-1], target.new_cache())[len(prompt) - 1 :], axis=1)
+        assert (top[:, -1] - top[:, -2]).min() > 1e-9, "no near ties on these prompts"
+    accepted = {}
+    for name, model in drafts.items():
+        runs = decode(model)
+        for run, alone in zip(runs, plain, strict=True):
+            assert run.tokens.tolist() == alone.tokens.tolist()
+        accepted[name] = [r.accepted for run in runs for r in run.rounds if r.drafted == 4]
+        assert {0, 4} < set(accepted[name]), "rejections, part and full acceptances"
+    assert accepted["INT4"] != accepted["float"]

@@ -366,3 +366,15 @@ def test_accepted_and_replaced_mass_make_the_target_exactly(pair):
 def test_shapes_that_differ():
     with pytest.raises(ValueError, match=r"target_probs \(4,\).*draft_probs \(3,\)"):
         residual(P, Q[:3])
+
+
+def test_c8_rows_of_a_block_have_what_was_drafted_before_them():
+    """History [0], then 0, 0 and 1 are fed; all logits 1, penalty 2; each token once."""
+    setting = Sampling(repetition_penalty=2)
+    rows = setting.probs_after(np.ones((3, 3)), [0], np.array([0, 0, 1]))
+    for row, seen in zip(rows, ([0], [0], [0, 1]), strict=True):
+        weights = np.exp([0.5 if token in seen else 1.0 for token in range(3)])
+        np.testing.assert_allclose(row, weights / weights.sum(), rtol=1e-14)
+    twice = np.exp([0.25, 1.0, 1.0])  # the fault: the last token is counted again
+    assert abs(rows[1, 0] - twice[0] / twice.sum()) > 0.04
+    assert abs(rows[2, 1] - rows[0, 1]) > 0.1, "the fault: all rows see the prompt alone"

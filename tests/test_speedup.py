@@ -14,6 +14,7 @@ from lab.pairs import Pair, own_drafts, random_pair, step_cost, text_pair
 from lab.speedup import accepted_fit, loop_cells, mean_entropy, measure_pair
 from lab.sweep import sweep
 from lab.transformer import ModelConfig, Transformer
+from lab.verify import Proposal
 
 TINY = ModelConfig(vocab=32, d_model=32, n_layers=4, n_heads=2, d_ff=64, max_len=96)
 
@@ -119,8 +120,8 @@ def test_accepted_fit_counts_the_rounds_that_were_allowed_gamma(cells):
 
 
 def test_mean_entropy_of_a_uniform_model_is_log_v():
-    uniform = NGramLM(1, 16).fit(np.arange(16))
-    assert mean_entropy(uniform, [np.arange(9)], [3]) == pytest.approx(np.log(16), abs=1e-12)
+    laws = [np.full((3, 16), 1 / 16), np.eye(16)[:1]]  # and of a certain token 0
+    assert mean_entropy(laws) == pytest.approx(0.75 * np.log(16), abs=1e-12)
 
 
 def test_betas_along_is_the_teacher_forced_overlap(pair):
@@ -151,7 +152,8 @@ def test_the_random_pair_is_the_lessons():
     config = pair.target.config
     assert (config.vocab, config.d_model, config.n_layers) == (256, 64, 4)
     texts = measure.continuations(pair.target, pair.prompts, 64, 1, 20)
-    assert 1.5 < mean_entropy(pair.target, texts, [16] * 8) < 2.1
+    laws = measure.laws_along(pair.target, texts, measure.PLAIN)
+    assert 1.5 < mean_entropy([law[15:] for law in laws]) < 2.1
     alphas = [
         np.concatenate(measure.betas_along(pair.target, d.model, texts, [16] * 8)).mean()
         for d in pair.drafts
@@ -201,3 +203,39 @@ def test_ledger_totals_are_sums_of_rows(cells):
     ledger: Ledger = cells.savings[0].run.target
     for name in ("flops", "weight_bytes", "kv_read_bytes", "kv_write_bytes"):
         assert ledger.total(name) == sum(getattr(row, name) for row in ledger.rows())
+
+
+class Remembers:
+    """A drafter that proposes what it saw follow the same prompt in an earlier run."""
+
+    vocab = 32
+
+    def __init__(self):
+        self.seen = {}
+
+    def start(self, prompt):
+        self.prompt, self.known = tuple(prompt), self.seen.get(tuple(prompt), ())
+        return self
+
+    def propose(self, view, gamma, dice):
+        self.seen[self.prompt] = view.tokens.tolist()
+        return Proposal(np.array(self.known[len(view.tokens) :][:gamma], np.int64))
+
+
+def test_t7_a_repeated_measurement_starts_from_nothing(pair):
+    """The same prompts again give the same counts, with every kind of draft; with a draft that
+    remembers they do not, so a difference would be seen."""
+
+    def measured(draft):
+        run = measure.count_speculative(pair.target, draft, pair.prompts, 24, 3, 7)
+        texts = [one.tokens.tolist() for one in run.runs]
+        rounds = [one.rounds for one in run.runs]
+        return texts, rounds, run.target.rows(), run.draft.rows()
+
+    for draft in (*(named.model for named in pair.drafts), pair.target):
+        assert measured(draft) == measured(draft)
+    remembering = Remembers()
+    first, second = measured(remembering), measured(remembering)
+    assert first[1] != second[1]
+    plain = [measure.count_plain(pair.target, pair.prompts, 24, 7) for _ in range(2)]
+    assert plain[0].target.rows() == plain[1].target.rows()

@@ -197,9 +197,10 @@ def script(monkeypatch):
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     names = runpy.run_path(str(SCRIPT))
     config = ModelConfig(vocab=256, d_model=8, n_layers=1, n_heads=2, d_ff=8)
+    common = {"batch_tokens": 256, "stages": ((32, 0.5), (64, 0.5))}
     tiny = {
-        "target": (config, Recipe(tokens=256 * 30, batch_tokens=256)),
-        "draft_1l": (config, Recipe(tokens=256 * 20, batch_tokens=256)),
+        "target": (config, Recipe(tokens=256 * 30, **common)),
+        "draft_1l": (config, Recipe(tokens=256 * 20, **common)),
     }
     main = names["main"]
     monkeypatch.setitem(main.__globals__, "MODELS", tiny)

@@ -1,6 +1,7 @@
 """Verification rules on arrays: the law of a round, exactly, and what known faults give."""
 
 from fractions import Fraction
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -8,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from models import CHAIN_P, CHAIN_Q, LAST, RESIDUAL, FixedRng, P, Q, ScriptedDice
 
-from lab.exact import round_law, total_variation
+from lab.decode import speculate, speculative_generate
+from lab.engine import generate_many
+from lab.exact import assert_lossless, round_law, total_variation
 from lab.sampling import RandomDice, residual
 from lab.theory import acceptance
-from lab.verify import RULES, Proposal, Verdict, as_rule, chain_rule
+from lab.verify import RULES, Proposal, Verdict, as_rule, chain_rule, token_rule
 
 TOKEN = RULES["token"]
 
@@ -336,3 +339,79 @@ def test_rules_by_name_object_or_function():
     for bad in ("tokne", None, 3):
         with pytest.raises(ValueError, match=f"rule={bad!r}.*token"):
             as_rule(bad)
+
+
+# ---- FIX-B and the lossy mixture, for whatever rules the table holds ---------------------------
+
+
+FIX_B = [0.343, 0.147, 0.042, 0.168, 0.042, 0.018, 0.048, 0.192]
+
+
+def joint_of_three(rule):
+    """Joint law (8,) of three tokens: a round of two drafts, then the target's own law."""
+    emitted = round_law(
+        rule,
+        lambda prefix: CHAIN_P[prefix[-1] if prefix else 0],
+        lambda prefix: CHAIN_Q[prefix[-1] if prefix else 0],
+        gamma=2,
+    )
+    joint = np.zeros((2, 2, 2))
+    for tokens, probability in emitted.items():
+        for rest in np.ndindex(*[2] * (3 - len(tokens))):
+            whole = (*tokens, *rest)
+            follows = [CHAIN_P[whole[i - 1], whole[i]] for i in range(len(tokens), 3)]
+            joint[whole] += probability * np.prod(follows)
+    return joint.ravel()
+
+
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.lossless])
+def test_d13_every_rule_called_lossless_keeps_the_joint_law_of_fix_b(name):
+    np.testing.assert_allclose(joint_of_three(name), FIX_B, rtol=1e-12)
+
+
+def test_d13_a_block_decided_by_each_tokens_own_coin_does_not():
+    """The fault: all coins are thrown, each with min(1, p / q), and the last head ends the kept
+    block, whatever came before it."""
+
+    def last_head(target_probs, draft_probs, drafts, dice):
+        accepted = 0
+        for i, x in enumerate(drafts):
+            if dice.accept(min(1, target_probs[i, x] / draft_probs[i, x])):
+                accepted = i + 1
+        if accepted == len(drafts):
+            return accepted, dice.choose(target_probs[-1])
+        return accepted, dice.choose(residual(target_probs[accepted], draft_probs[accepted]))
+
+    wrong = joint_of_three(chain_rule(last_head))
+    assert wrong.sum() == pytest.approx(1, rel=1e-12)
+    assert np.abs(wrong - FIX_B).sum() / 2 > 0.05
+
+
+def test_d15_what_runs_unasked_is_lossless():
+    for run in (speculate, speculative_generate, generate_many):
+        assert RULES[signature(run).parameters["rule"].default].lossless
+
+
+def test_d15_a_lossy_mixture_does_not_pass_for_lossless():
+    """Verification against half target, half draft: the law that it gives, and that it is refused
+    by the check that every lossless rule passes."""
+
+    def mixture(target_probs, draft_probs, drafts, dice):
+        mixed = target_probs.copy()
+        mixed[:-1] = (target_probs[:-1] + draft_probs) / 2
+        return token_rule(mixed, draft_probs, drafts, dice)
+
+    rule = chain_rule(mixture)
+    np.testing.assert_allclose(first_token(rule), [0.375, 0.35, 0.10, 0.175], rtol=1e-12)
+    assert accept_rate(rule) > accept_rate("token"), "more is accepted, which is no merit"
+    with pytest.raises(AssertionError, match="not lossless"):
+        assert_lossless(rule)
+
+
+@pytest.mark.parametrize(
+    ("name", "distance"), [("d7_ratio_to_the_maximum", 799), ("d3_resampled_from_p", 1383)]
+)
+def test_m18_how_far_a_fault_is_from_the_target_at_20_000_draws(name, distance):
+    """The non-centrality of χ²: N Σ (law - p)² / p. Both are far beyond any critical value."""
+    law = first_token(one_draft(*FAULTY[name][:2]))
+    assert 20_000 * ((law - P) ** 2 / P).sum() == pytest.approx(distance, abs=1)
