@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ class Report:
         if not self.as_json:
             print(f"\n{heading}\n{'-' * len(heading)}")
             if text:
-                print(text)
+                print(wrapped(text))
 
     def table(
         self, title: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], key: str = ""
@@ -49,13 +50,18 @@ class Report:
         """An observation; `values` are the numbers it speaks of, for JSON."""
         self.content["parts"].append({"says": text, **({"values": values} if values else {})})
         if not self.as_json:
-            print(text)
+            print(wrapped(text))
 
     def close(self) -> None:
         """Print the JSON, if that is what was asked for."""
         if self.as_json:
             json.dump(self.content, sys.stdout, default=_plain, ensure_ascii=False, indent=1)
             print()
+
+
+def wrapped(text: str) -> str:
+    """Lines of at most 100 columns; text that has lines already keeps them."""
+    return text if "\n" in text else textwrap.fill(text, 100, break_long_words=False)
 
 
 def cell(value: Any) -> str:

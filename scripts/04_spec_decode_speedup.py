@@ -60,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     print_formulas(report)
     lap("formulas")
+    report.section("What the ledger counts", CONVENTIONS)
     if args.model in ("random", "both"):
         study(report, random_pair(args.seed), args.seed, args.fast, random=True)
         lap("random model")
@@ -95,7 +96,15 @@ def print_table_1(report: Report) -> None:
         rows.append([f"{alpha}", gamma, f"{theory.expected_tokens(alpha, gamma):.4f}", *cells])
     report.table(
         "Table 1: theory.ops_factor (Thm 3.11) and theory.walltime_speedup (Thm 3.8), c = ĉ = 0",
-        ("α", "γ", "tokens/round, eq. (1)", "ops, paper", "formula", "speed, paper", "formula"),
+        (
+            "α",
+            "γ",
+            "tokens per round,\neq. (1)",
+            "ops,\npaper",
+            "\nformula",
+            "speed,\npaper",
+            "\nformula",
+        ),
         rows,
         key="table_1",
     )
@@ -198,7 +207,7 @@ def print_pair(report: Report, pair: Pair, seed: int) -> None:
         )
     report.table(
         "α of every draft: mean Σ min(p, q) (Cor 3.6), teacher-forced on the target's own texts",
-        ("draft", "α", "operations, ĉ", "weight bytes / target's"),
+        ("draft", "α", "operations\n/ target's, ĉ", "weight bytes\n/ target's"),
         rows,
         key=f"alpha, {pair.name}",
     )
@@ -231,14 +240,14 @@ def print_loop(report: Report, pair: Pair, cells: Sequence[LoopCell], random: bo
         (
             "draft",
             "γ",
-            "α of these texts",
-            "tokens/call",
-            "eq. (1)",
-            "difference",
-            "could have seen",
-            "differs",
-            "accepted/tested",
-            "accepted/drafted",
+            "α of\nthese texts",
+            "tokens\nper call",
+            "\neq. (1)",
+            "differ-\nence",
+            "could\nhave seen",
+            "\ndiffers",
+            "accepted\n/ tested",
+            "accepted\n/ drafted",
         ),
         rows,
         key=f"loop, {pair.name}",
@@ -293,7 +302,6 @@ def print_histogram(report: Report, pair: Pair, cells: Sequence[LoopCell], rando
 def print_ledger(report: Report, pair: Pair, cells: Sequence[SavingsCell]) -> None:
     """Operations and bytes of one-sequence runs."""
     report.section(f"The ledger of the {pair.name}: decode phase, one sequence at a time")
-    report.say(CONVENTIONS)
     report.table(
         "The target alone, per token, over plain decoding (weight matrices)",
         (
@@ -316,7 +324,16 @@ def print_ledger(report: Report, pair: Pair, cells: Sequence[SavingsCell]) -> No
     )
     report.table(
         "With the draft counted, per token, over plain decoding",
-        ("draft", "γ", "FLOPs", "Thm 3.11", "weight bytes", "KV bytes", "all bytes", "bytes/token"),
+        (
+            "draft",
+            "γ",
+            "FLOPs",
+            "Thm 3.11",
+            "weight\nbytes",
+            "KV\nbytes",
+            "all\nbytes",
+            "bytes\nper token",
+        ),
         [_whole_row(cell) for cell in cells],
         key=f"ledger with the draft, {pair.name}",
     )

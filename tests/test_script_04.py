@@ -31,7 +31,8 @@ def found():
 
 def table(found, key):
     (part,) = [part for part in found["parts"] if part.get("table") == key]
-    return [dict(zip(part["headers"], row, strict=True)) for row in part["rows"]]
+    headers = [" ".join(header.split()) for header in part["headers"]]  # they may be two lines
+    return [dict(zip(headers, row, strict=True)) for row in part["rows"]]
 
 
 def saying(found, words):
