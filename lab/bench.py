@@ -26,7 +26,7 @@ from lab.decode import speculative_generate
 from lab.engine import generate_many
 from lab.linear import Matrix, row_product
 from lab.measure import paired_ratio, paired_seconds, random_prompts, streams
-from lab.transformer import Block, Dense, ModelConfig, Transformer
+from lab.transformer import Linear, ModelConfig, Transformer
 
 Array = npt.NDArray[Any]
 Call = Callable[[], object]
@@ -90,17 +90,12 @@ def with_plain_products(model: Transformer, single: bool = False) -> Transformer
     Weights are shared.
     """
 
-    def dense(layer: Dense) -> Dense:
-        if not isinstance(layer.matrix, Matrix):
-            raise ValueError(f"model must be dense, got a {type(layer.matrix).__name__}")
-        return Dense(PlainMatrix(layer.matrix, single), layer.bias)
+    def convert(matrix: Linear) -> Linear:
+        if not isinstance(matrix, Matrix):
+            raise ValueError(f"model must be dense, got a {type(matrix).__name__}")
+        return PlainMatrix(matrix, single)
 
-    blocks = tuple(
-        Block(b.attn_norm, dense(b.qkv), dense(b.attn_out), b.mlp_norm, dense(b.mlp_in),
-              dense(b.mlp_down))
-        for b in model.blocks
-    )  # fmt: skip
-    return replace(model, blocks=blocks, head=dense(model.head))
+    return model.with_matrices(convert)
 
 
 def forward_of(model: Transformer, rows: int, cached: int = CACHED) -> Call:

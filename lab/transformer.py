@@ -9,7 +9,7 @@ list), D = d_model, E = head_dim, F = d_ff, V = vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, Self
@@ -197,16 +197,29 @@ class Transformer:
     def quantized(self, bits: int = 4, group: int = 32) -> Self:
         """The same model with every matrix quantised, head included, embedding not."""
 
-        def dense(full: Dense) -> Dense:
-            if not isinstance(full.matrix, Matrix):
+        def convert(matrix: Linear) -> Linear:
+            if not isinstance(matrix, Matrix):
                 raise ValueError("quantized() needs a model that is not quantised already")
-            return Dense(quantize(full.matrix.weights, bits, group), full.bias)
+            return quantize(matrix.weights, bits, group)
+
+        return self.with_matrices(convert)
+
+    def with_matrices(self, convert: Callable[[Linear], Linear]) -> Self:
+        """The same model with another matrix in the place of each; the rest is shared."""
+
+        def dense(layer: Dense) -> Dense:
+            return Dense(convert(layer.matrix), layer.bias)
 
         blocks = tuple(
-            Block(b.attn_norm, dense(b.qkv), dense(b.attn_out), b.mlp_norm, dense(b.mlp_in),
-                  dense(b.mlp_down))
-            for b in self.blocks
-        )  # fmt: skip
+            replace(
+                block,
+                qkv=dense(block.qkv),
+                attn_out=dense(block.attn_out),
+                mlp_in=dense(block.mlp_in),
+                mlp_down=dense(block.mlp_down),
+            )
+            for block in self.blocks
+        )
         return replace(self, blocks=blocks, head=dense(self.head))
 
     def forward(

@@ -101,6 +101,7 @@ def study(
     """α of every copy on the target's own continuations of the prompts."""
     texts = measure.continuations(target, prompts, n_new, *cell)
     lengths = [len(prompt) for prompt in prompts]
+    laws = measure.laws_along(target, texts, measure.PLAIN)
     drafts = copies_of(target)
     copies = compare(target, drafts, texts, lengths)
     return Subject(
@@ -108,7 +109,7 @@ def study(
         target,
         drafts,
         tuple(prompts),
-        mean_entropy(target, texts, lengths),
+        mean_entropy([law[n - 1 :] for law, n in zip(laws, lengths, strict=True)]),
         {copy.name: copy for copy in copies},
     )
 

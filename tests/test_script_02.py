@@ -1,17 +1,13 @@
 """scripts/02_quantized_draft.py: every printed claim, from its JSON; and its text."""
 
-import contextlib
-import io
-import json
-import runpy
-from pathlib import Path
-
 import pytest
+from script_runs import parts, printed, rows_of
+from script_runs import script as load
 
 from lab.console import Report
 from lab.linear import row_product
 
-SCRIPT = Path(__file__).parent.parent / "scripts" / "02_quantized_draft.py"
+SCRIPT = "02_quantized_draft"
 NAMES = ("random, d 64", "random, d 128", "trained on Shakespeare")
 COPIES = (
     "INT8, groups of 32",
@@ -27,25 +23,12 @@ COPIES = (
 
 @pytest.fixture(scope="module")
 def script():
-    return runpy.run_path(str(SCRIPT))
+    return load(SCRIPT)
 
 
 @pytest.fixture(scope="module")
-def found(script):
-    """The parts of one JSON run."""
-    return json.loads(output(script["main"], "--fast", "--json"))["parts"]
-
-
-def output(main, *argv):
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        main(argv)
-    return out.getvalue()
-
-
-def rows_of(found, key):
-    (table,) = [part for part in found if part.get("table") == key]
-    return table["rows"]
+def found():
+    return parts(SCRIPT, "--fast")
 
 
 def copies_of(found, name):
@@ -131,7 +114,7 @@ def test_the_same_seed_prints_the_same_tables(script, found):
 
 
 def test_text_and_another_seed(script):
-    text = output(script["main"], "--fast", "--seed", "3")
+    text = printed(SCRIPT, "--fast", "--seed", "3")
     assert text.startswith("Drafts made of the target: quantised, or cut short\n=====")
     for name in NAMES:
         assert f"Target: {name}\n" in text

@@ -1,41 +1,24 @@
 """scripts/03_spec_decode_is_exact.py: every printed claim, from its JSON; and its text."""
 
-import contextlib
-import io
-import json
-import runpy
-from pathlib import Path
-
 import pytest
+from script_runs import parts, printed, rows_of
+from script_runs import script as load
 
 from lab import theory
 from lab.console import Report
 from lab.mutants import MUTANTS
 
-SCRIPT = Path(__file__).parent.parent / "scripts" / "03_spec_decode_is_exact.py"
+SCRIPT = "03_spec_decode_is_exact"
 
 
 @pytest.fixture(scope="module")
 def script():
-    return runpy.run_path(str(SCRIPT))
+    return load(SCRIPT)
 
 
 @pytest.fixture(scope="module")
-def found(script):
-    """The parts of one JSON run."""
-    return json.loads(output(script["main"], "--fast", "--json"))["parts"]
-
-
-def output(main, *argv):
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        main(argv)
-    return out.getvalue()
-
-
-def rows_of(found, key):
-    (table,) = [part for part in found if part.get("table") == key]
-    return table["rows"]
+def found():
+    return parts(SCRIPT, "--fast")
 
 
 def measured(text):
@@ -139,7 +122,7 @@ def test_the_same_seed_prints_the_same_tables(script, found):
 
 
 def test_text_and_another_seed(script):
-    text = output(script["main"], "--fast", "--seed", "5")
+    text = printed(SCRIPT, "--fast", "--seed", "5")
     assert text.startswith("Speculative decoding does not change the law\n=====")
     assert "All 6 faults are seen, the sound loop by nothing." in text
     assert "Only its acceptance falls." in text

@@ -1,42 +1,28 @@
 """Script 04: what it prints is what the library computes, and every claim holds."""
 
-import json
-import runpy
-from pathlib import Path
-
 import pytest
+from script_runs import parts, printed
 
 from lab import theory
 from lab.paper import TABLE_1
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "04_spec_decode_speedup.py"
-
-
-def run(capsys, *options):
-    runpy.run_path(str(SCRIPT))["main"](list(options))
-    return capsys.readouterr().out
+SCRIPT = "04_spec_decode_speedup"
 
 
 @pytest.fixture(scope="module")
 def found():
-    """The JSON of a fast run on both targets, printed once for all tests."""
-    import contextlib
-    import io
-
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        runpy.run_path(str(SCRIPT))["main"](["--fast", "--json"])
-    return json.loads(out.getvalue())
+    """A fast run on both targets."""
+    return parts(SCRIPT, "--fast")
 
 
 def table(found, key):
-    (part,) = [part for part in found["parts"] if part.get("table") == key]
+    (part,) = [part for part in found if part.get("table") == key]
     headers = [" ".join(header.split()) for header in part["headers"]]  # they may be two lines
     return [dict(zip(headers, row, strict=True)) for row in part["rows"]]
 
 
 def saying(found, words):
-    return [part for part in found["parts"] if words in part.get("says", "")]
+    return [part for part in found if words in part.get("says", "")]
 
 
 def test_table_1_prints_the_papers_cells_beside_the_formulas(found):
@@ -112,17 +98,17 @@ def test_b8_the_ledger_beside_the_formulas_then_with_the_draft(found, pair):
     assert all(float(row["all bytes"]) < 1 < float(row["FLOPs"]) for row in int4)
 
 
-def test_the_same_seed_prints_the_same_tables_and_another_seed_others(capsys):
+def test_the_same_seed_prints_the_same_tables_and_another_seed_others():
     def tables(seed):
-        out = run(capsys, "--fast", "--json", "--model", "random", "--seed", str(seed))
-        return [part["rows"] for part in json.loads(out)["parts"] if "table" in part]
+        found = parts(SCRIPT, "--fast", "--model", "random", "--seed", str(seed))
+        return [part["rows"] for part in found if "table" in part]
 
     assert tables(3) == tables(3)
     assert tables(3) != tables(4)
 
 
-def test_as_text(capsys):
-    out = run(capsys, "--fast", "--model", "random")
+def test_as_text():
+    out = printed(SCRIPT, "--fast", "--model", "random")
     for words in ("Table 1", "Figure 3", "Corollary 3.9", "INT4", "bigram", "eq. (1)", "Thm 3.11"):
         assert words in out
     assert "Shakespeare" not in out
@@ -132,14 +118,14 @@ def test_as_text(capsys):
 @pytest.mark.parametrize("options", [["--model", "none"], ["--seed", "-1"], ["--seed", "x"]])
 def test_wrong_options_are_named(capsys, options):
     with pytest.raises(SystemExit) as stop:
-        run(capsys, *options)
+        printed(SCRIPT, *options)
     assert stop.value.code == 2
     assert options[0] in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_precise_shows_the_bigrams_shortfall(capsys):
-    out = run(capsys, "--fast", "--json", "--model", "random", "--precise")
-    (claim,) = saying(json.loads(out), "tokens per call against")
+def test_precise_shows_the_bigrams_shortfall():
+    found = parts(SCRIPT, "--fast", "--model", "random", "--precise")
+    (claim,) = saying(found, "tokens per call against")
     assert claim["values"]["t"] < -3.3
     assert -0.03 < claim["values"]["relative"] < -0.003

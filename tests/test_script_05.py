@@ -1,45 +1,29 @@
 """scripts/05_when_it_does_not_pay.py: every printed claim, from its JSON; and its text."""
 
-import contextlib
-import io
-import json
-import runpy
-from pathlib import Path
-
 import pytest
+from script_runs import parts, printed, rows_of, script
 
 from lab import hardware, theory
 from lab.bench import RowCosts
 from lab.console import Report
 from lab.hardware import Device, ModelSize
 
-SCRIPT = Path(__file__).parent.parent / "scripts" / "05_when_it_does_not_pay.py"
+SCRIPT = "05_when_it_does_not_pay"
 
 
 @pytest.fixture(scope="module")
-def main():
-    return runpy.run_path(str(SCRIPT))["main"]
+def module():
+    return script(SCRIPT)
 
 
 @pytest.fixture(scope="module")
-def text(main):
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        main(["--fast"])
-    return out.getvalue()
+def text():
+    return printed(SCRIPT, "--fast")
 
 
 @pytest.fixture(scope="module")
-def found(main):
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        main(["--fast", "--json"])
-    return json.loads(out.getvalue())["parts"]
-
-
-def rows_of(found, key):
-    (table,) = [part for part in found if part.get("table") == key]
-    return table["rows"]
+def found():
+    return parts(SCRIPT, "--fast")
 
 
 def values_of(found, *names):
@@ -124,14 +108,14 @@ def test_best_gamma_falls_with_the_batch(found):
     assert gammas[-1] == 0
 
 
-def test_another_device(main, capsys):
-    main.__globals__["print_device"](Report("Device", as_json=True), Device(50e12, 1e12))
+def test_another_device(module, capsys):
+    module["print_device"](Report("Device", as_json=True), Device(50e12, 1e12))
     report = Report("Device", as_json=True)
-    main.__globals__["print_device"](report, Device(50e12, 1e12))
+    module["print_device"](report, Device(50e12, 1e12))
     assert report.content["parts"][-2]["values"]["free_rows"] == 50
     assert capsys.readouterr().out == ""
     with pytest.raises(ValueError, match="flop_rate must be"):
-        main(["--flop-rate", "0"])
+        module["main"](["--flop-rate", "0"])
 
 
 def test_measured_tables_have_every_model_and_product(found):
@@ -145,13 +129,13 @@ def test_measured_tables_have_every_model_and_product(found):
     assert len(rows_of(found, "consequences")) == 4 * len(rows)
 
 
-def test_consequences_of_a_measured_verify_cost(main):
+def test_consequences_of_a_measured_verify_cost(module):
     """On made-up measurements: free verification is Thm 3.8, dear verification never pays."""
     rows = tuple(range(1, 18))
     free = RowCosts("tiled", rows, (1.0,) * 17, 0.01)
     dear = RowCosts("plain", rows, tuple(float(n) for n in rows), 0.01)
     report = Report("Made up", as_json=True)
-    main.__globals__["print_consequences"](report, [("a model", free), ("a model", dear)])
+    module["print_consequences"](report, [("a model", free), ("a model", dear)])
     table, said = report.content["parts"]
     for with_free, with_dear in zip(table["rows"][::2], table["rows"][1::2], strict=True):
         assert with_free[6] == with_free[2]
@@ -171,9 +155,8 @@ def test_measured_stands_apart_at_the_end(found, text):
     assert "BLAS threads" not in before
 
 
-def test_formula_part_is_the_same_in_text_and_again(main, text, capsys):
-    main(["--fast"])
-    again = capsys.readouterr().out
+def test_formula_part_is_the_same_in_text_and_again(text):
+    again = printed(SCRIPT, "--fast")
     head = "Measured on this machine"
     assert again.partition(head)[0] == text.partition(head)[0]
     assert "Verification is free up to 200 rows in all" in text

@@ -164,7 +164,7 @@ def test_the_random_pair_is_the_lessons():
 def test_the_text_pair_has_six_drafts_and_held_out_prompts():
     pair = text_pair(0)
     assert len(pair.drafts) == 6
-    with pytest.raises(ValueError, match="2 layers.*INT4"):
+    with pytest.raises(ValueError, match=r"2 layers.*INT4"):
         pair.draft("2 layers")
     assert len({prompt.tobytes() for prompt in pair.prompts}) == 8
 
