@@ -189,8 +189,10 @@ class Attention:
         last_seen = cache.lengths[step.rows, None] + np.arange(self.width)  # (B, T)
         if self.doubled:
             last_seen[:, 1] = last_seen[:, 0]
-        bias = np.where(np.arange(span) > last_seen[..., None], -np.inf, 0).astype(config.dtype)
-        self.bias = bias.repeat(repeat, axis=1)[:, None]  # (B, 1, T R, S)
+        self.open = int(last_seen.min()) + 1  # positions before this are open to every row
+        hidden = np.arange(self.open, span) > last_seen[..., None]
+        bias = np.where(hidden, -np.inf, 0).astype(config.dtype)
+        self.bias = bias.repeat(repeat, axis=1)[:, None]  # (B, 1, T R, S - open)
 
     def __call__(self, layer: int, heads: Array, rotation: Array | None) -> Array:
         """heads (N, (H + 2K) E) of one layer -> (N, H E), its keys and values now cached."""
@@ -240,7 +242,7 @@ class Attention:
                 piece = np.concatenate((piece, np.zeros_like(piece)), axis=2)
             product = np.matmul(piece, keys)
             scores = product[:, :, :rows]
-            scores += self.bias[:, :, start:end]
+            scores[..., self.open :] += self.bias[:, :, start:end]
             scores -= scores.max(axis=-1, keepdims=True)
             np.exp(scores, out=scores)  # unnormalised weights
             sums = np.matmul(product, values)[:, :, :rows]
