@@ -119,7 +119,7 @@ class ModelDraft:
             laws = yield self._forward(self.fed[start:end], self.fed[:start])
             probs.append(laws[-1])
             self.fed[end] = dice.choose(laws[-1])
-        return Proposal(self.fed[len(tokens) :], np.stack(probs))
+        return Proposal(self.fed[len(tokens) :], np.array(probs))
 
     def settle(self, tokens: Array) -> None:
         """Forget what was fed beyond the text but its last token: the rejected drafts."""

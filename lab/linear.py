@@ -116,7 +116,13 @@ def multiply(x: Array, tiles: Array, d_out: int) -> Array:
         return product.transpose(1, 0, 2).reshape(n, count * width)[:, :d_out]
     groups = -(-n // limit)
     starts = [n * g // groups for g in range(groups + 1)]
-    return np.concatenate([multiply(x[a:b], tiles, d_out) for a, b in pairwise(starts)])
+    out = np.empty((n, d_out), np.result_type(x, tiles))
+    for a, b in pairwise(starts):
+        if count == 1 and width == d_out and b - a > 1:
+            np.matmul(x[a:b], tiles[0], out=out[a:b])
+        else:
+            out[a:b] = multiply(x[a:b], tiles, d_out)
+    return out
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class RandomDice:
         self.rng = rng
 
     def choose(self, probs: Array) -> int:
-        cumulative = np.cumsum(probs, dtype=np.float64)  # (V,)
+        cumulative = np.add.accumulate(probs, dtype=np.float64)  # (V,)
         total = cumulative[-1]
         # The first index whose sum lies above the draw has a probability above 0. Rounding can
         # lift the draw to the total itself; then it is the first index that reaches the total.
