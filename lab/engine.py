@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from lab.decode import speculate
 from lab.drafting import Gamma
-from lab.forward import Forward, respond
+from lab.forward import Forward, Loop, respond
 from lab.ledger import Ledger
 from lab.sampling import Sampling
 from lab.text import Generation
@@ -131,51 +131,80 @@ def generate_many(
     batches (`new_cache(batch)`, `forward(..., counts=)`) are run row by row. The ledgers count a
     weight once per batch.
     """
-    prompts, rngs = list(prompts), list(rngs)
-    if len(rngs) != len(prompts):
-        raise ValueError(f"rngs has {len(rngs)} entries, one is needed for each of {len(prompts)}")
-    pools = {id(model): Pool(model) for model in (target, draft) if has_batches(model)}
+    prompts, rngs, stop = _lists(prompts=prompts, rngs=rngs, stop=stop)
     gammas = list(gamma) if isinstance(gamma, Sequence | np.ndarray) else [gamma] * len(prompts)
-    if len(gammas) != len(prompts):
-        raise ValueError(f"gamma has {len(gammas)} entries, one is needed for {len(prompts)}")
-    of_draft = pools.get(id(draft))
-    if target is draft and of_draft:  # two caches: a draft may lag behind
-        of_draft = Pool(draft)
-    stop = list(stop)
-    loops, seats = [], []
+    for name, given in (("rngs", rngs), ("gamma", gammas)):
+        if len(given) != len(prompts):
+            raise ValueError(f"{name} has {len(given)} entries, prompts has {len(prompts)}")
+    generators = [id(rng) for rng in rngs if not hasattr(rng, "choose")]
+    if len(set(generators)) < len(generators):
+        raise ValueError("rngs holds one generator twice: each sequence needs a stream of its own")
+    of_target, of_draft = (Pool(model) if has_batches(model) else None for model in (target, draft))
+    lockstep = Lockstep(of_draft)
     for prompt, rng, own_gamma in zip(prompts, rngs, gammas, strict=True):
         pair = (
-            pools[id(target)].seat() if id(target) in pools else target,
+            of_target.seat() if of_target else target,
             of_draft.seat() if of_draft else draft,
         )
-        seats.append(pair)
-        loops.append(
+        lockstep.add(
             speculate(
                 *pair, prompt, n_new, own_gamma, sampling=sampling,
                 draft_sampling=draft_sampling, rng=rng, stop=stop, rule=rule,
                 target_ledger=target_ledger, draft_ledger=draft_ledger,
-            )
+            ),
+            [seat for seat in pair if isinstance(seat, Seat)],
         )  # fmt: skip
-    finished: dict[int, Generation] = {}
-    waiting: dict[int, Forward] = {}
+    return lockstep.run()
 
-    def resume(i: int, answer: Array | None) -> None:
+
+class Lockstep:
+    """Loops that wait for answers, and who of them is served next."""
+
+    def __init__(self, of_draft: Pool | None) -> None:
+        self.of_draft = of_draft
+        self.loops: list[Loop[Generation]] = []
+        self.seats: list[list[Seat]] = []
+        self.waiting: dict[int, Forward] = {}
+        self.finished: dict[int, Generation] = {}
+
+    def add(self, loop: Loop[Generation], seats: list[Seat]) -> None:
+        self.loops.append(loop)
+        self.seats.append(seats)
+
+    def run(self) -> list[Generation]:
+        """Serve group after group until every loop is done."""
+        everyone = range(len(self.loops))
         try:
-            waiting[i] = loops[i].send(answer)
-        except StopIteration as done:
-            finished[i] = done.value
-            for seat in seats[i]:
-                if isinstance(seat, Seat):
-                    seat.left = True
+            for i in everyone:
+                self._resume(i, None)
+            while self.waiting:
+                chosen = self._next_group()
+                requests = [self.waiting.pop(i) for i in chosen]
+                for i, answer in zip(chosen, _answers(requests), strict=True):
+                    self._resume(i, answer)
+        finally:
+            for loop in self.loops:  # after an error they put their caches back
+                loop.close()
+        return [self.finished[i] for i in everyone]
 
-    for i in range(len(loops)):
-        resume(i, None)
-    while waiting:
-        chosen = _next_group(waiting, of_draft)
-        requests = [waiting.pop(i) for i in chosen]
-        for i, answer in zip(chosen, _answers(requests), strict=True):
-            resume(i, answer)
-    return [finished[i] for i in range(len(loops))]
+    def _resume(self, i: int, answer: Array | None) -> None:
+        try:
+            self.waiting[i] = self.loops[i].send(answer)
+        except StopIteration as done:
+            self.finished[i] = done.value
+            for seat in self.seats[i]:
+                seat.left = True
+
+    def _next_group(self) -> list[int]:
+        """Prefills first, then drafts, so that the target's pass joins all rows."""
+
+        def kind(request: Forward) -> tuple[bool, bool, int]:
+            pool = request.model.pool if isinstance(request.model, Seat) else None
+            return not request.prefill, pool is not None and pool is not self.of_draft, id(pool)
+
+        kinds = {i: kind(request) for i, request in self.waiting.items()}
+        first = min(kinds.values())
+        return [i for i, found in kinds.items() if found == first]
 
 
 def has_batches(model: Any) -> bool:
@@ -188,17 +217,12 @@ def has_batches(model: Any) -> bool:
     )
 
 
-def _next_group(waiting: dict[int, Forward], draft: Pool | None) -> list[int]:
-    """Who is served next: prefills, then drafts, so that the target's pass joins all rows."""
-
-    def kind(request: Forward) -> tuple[bool, bool, int]:
-        pooled = isinstance(request.model, Seat)
-        pool = request.model.pool if pooled else None
-        return not request.prefill, pooled and pool is not draft, id(pool)
-
-    kinds = {i: kind(request) for i, request in waiting.items()}
-    first = min(kinds.values())
-    return [i for i, found in kinds.items() if found == first]
+def _lists(**collections: Any) -> list[list[Any]]:
+    """Each as a list, or an error with its name."""
+    for name, value in collections.items():
+        if not isinstance(value, Iterable) or isinstance(value, str):
+            raise ValueError(f"{name}={value!r} must be a collection")
+    return [list(value) for value in collections.values()]
 
 
 def _answers(requests: Sequence[Forward]) -> list[Array | None]:

@@ -167,6 +167,36 @@ def test_weights_are_read_once_per_batch(gamma):
     assert drafted.total("flops", phase="prefill") == 0 if gamma == 0 else lagging > 0
 
 
+@pytest.mark.parametrize("fails_at", range(1, 12))
+def test_k14_an_error_puts_every_rows_caches_back_at_once(fails_at):
+    """What they hold is text: at T = 0 a rejected draft would differ from it."""
+    caches = []
+
+    class Recorded(HashLM):
+        def new_cache(self):
+            caches.append(super().new_cache())
+            return caches[-1]
+
+    class Fails(Recorded):
+        calls = 0
+
+        def forward(self, tokens, cache):
+            Fails.calls += 1
+            if Fails.calls == fails_at:
+                raise RuntimeError("no answer")
+            return super().forward(tokens, cache)
+
+    given, greedy = [[1, 2, 3], [4], [5, 6]], Sampling(temperature=0)
+    whole = generate_many(HashLM(), None, given, 12, 0, rngs=rngs(3), sampling=greedy)
+    texts = [[*prompt, *run.tokens] for prompt, run in zip(given, whole, strict=True)]
+    with pytest.raises(RuntimeError, match="no answer") as kept:  # with its frames, uncollected
+        generate_many(Fails(), Recorded(rotate=4), given, 12, 3, rngs=rngs(3), sampling=greedy)
+    assert kept.value
+    assert len(caches) == 6  # target's and draft's, of each sequence in turn
+    for cache, text in zip(caches, [text for text in texts for _ in range(2)], strict=True):
+        assert cache.tokens == text[: cache.length]
+
+
 def test_has_batches():
     assert has_batches(TARGET)
     assert not has_batches(HashLM(5))
@@ -179,6 +209,11 @@ def test_has_batches():
         ({"rngs": rngs(3)}, ("rngs", "3", "7")),
         ({"gamma": [1, 2]}, ("gamma", "2", "7")),
         ({"gamma": -1}, ("gamma", "-1")),
+        ({"rngs": None}, ("rngs", "None")),
+        ({"rngs": np.random.default_rng(0)}, ("rngs", "Generator")),
+        ({"rngs": rngs(1) * 7}, ("rngs", "one generator twice")),
+        ({"prompts": 3}, ("prompts", "3")),
+        ({"stop": None}, ("stop", "None")),
         ({"n_new": -2}, ("n_new", "-2")),
         ({"draft": HashLM(5)}, ("vocab=5", "vocab=19")),
         ({"prompts": [[1], []] + [[1]] * 5}, ("prompt",)),
@@ -189,6 +224,6 @@ def test_bad_calls_are_named_before_any_forward(change, words):
     with pytest.raises(ValueError) as error:
         generate_many(
             TARGET, given["draft"], given["prompts"], given["n_new"], given["gamma"],
-            rngs=given["rngs"],
+            rngs=given["rngs"], stop=given.get("stop", ()),
         )  # fmt: skip
     assert all(word in str(error.value) for word in words)
