@@ -58,7 +58,7 @@ def save(
         raise ValueError(f"path must end in .npz, got {str(path)!r}")
     if np.dtype(dtype) not in (np.float16, np.float32, np.float64):
         raise ValueError(f"dtype must be float16, float32 or float64, got {dtype!r}")
-    _check(config, params, "params")
+    config.check(params)
     arrays = {}
     for name, value in params.items():
         with np.errstate(over="ignore"):
@@ -94,10 +94,9 @@ def load(path: str | os.PathLike[str]) -> Transformer:
                 raise ValueError(f"format is {header['format']!r}, this is {FORMAT!r}")
             config = ModelConfig(**header["config"])
             params = {name: file[name] for name in file.files if name != "header"}
-        _check(config, params, "its arrays")
+        return Transformer.from_params(config, params)
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"path {str(path)!r} holds no whole model of the lab: {error}") from error
-    return Transformer.from_params(config, params)
 
 
 def load_trained(name: str = "target") -> Transformer:
@@ -106,13 +105,3 @@ def load_trained(name: str = "target") -> Transformer:
         raise ValueError(f"name must be one of {TRAINED}, got {name!r}")
     with resources.as_file(resources.files("lab") / "data" / f"{name}.npz") as path:
         return load(path)
-
-
-def _check(config: ModelConfig, params: Mapping[str, Array], what: str) -> None:
-    shapes = config.shapes()
-    if set(params) != set(shapes):
-        odd = sorted(set(params) ^ set(shapes))
-        raise ValueError(f"{what} must be named as config.shapes(); missing or unknown: {odd}")
-    for name, shape in shapes.items():
-        if np.shape(params[name]) != shape:
-            raise ValueError(f"{what}: {name} must be {shape}, got {np.shape(params[name])}")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from lab.domains import is_whole as is_whole
+from lab.domains import positive, whole
 
 
 @dataclass(frozen=True)
@@ -34,15 +38,21 @@ class ModelConfig:
         def fill(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
+        def size(name: str) -> None:
+            fill(name, whole(name, getattr(self, name), 1))  # a NumPy integer promotes float32
+
+        for name in ("vocab", "d_model", "n_layers", "n_heads", "d_ff", "max_len"):
+            size(name)
+        if self.n_kv_heads is None:
+            fill("n_kv_heads", self.n_heads)
+        if self.head_dim is None:
+            if self.d_model % self.n_heads:
+                raise ValueError(
+                    f"d_model={self.d_model} is not a multiple of n_heads={self.n_heads}"
+                )
+            fill("head_dim", self.d_model // self.n_heads)
         for name in ("n_kv_heads", "head_dim"):
-            if getattr(self, name) is None:
-                fill(name, self._default(name))
-        sizes = ("vocab", "d_model", "n_layers", "n_heads", "n_kv_heads", "d_ff", "max_len")
-        for name in (*sizes, "head_dim"):
-            value = getattr(self, name)
-            if not is_whole(value) or value < 1:
-                raise ValueError(f"{name}={value!r} must be a whole number >= 1")
-            fill(name, int(value))  # a NumPy integer would promote float32 in arithmetic
+            size(name)
         if self.n_heads % self.kv_heads:
             raise ValueError(
                 f"n_heads={self.n_heads} is not a multiple of n_kv_heads={self.n_kv_heads}"
@@ -58,23 +68,8 @@ class ModelConfig:
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name}={getattr(self, name)!r} must be one of {choices}")
         for name in ("rope_base", "eps", "weight_bits"):
-            value = getattr(self, name)
-            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            if not number or not 0 < value < np.inf:
-                raise ValueError(f"{name}={value!r} must be a finite number above 0")
-            fill(name, float(value))
+            fill(name, positive(name, getattr(self, name)))
         fill("dtype", _float_type(self.dtype))
-
-    def _default(self, name: str) -> int:
-        """n_kv_heads or head_dim, where it was not given."""
-        for size in ("d_model", "n_heads"):
-            if not is_whole(getattr(self, size)) or getattr(self, size) < 1:
-                raise ValueError(f"{size}={getattr(self, size)!r} must be a whole number >= 1")
-        if name == "n_kv_heads":
-            return self.n_heads
-        if self.d_model % self.n_heads:
-            raise ValueError(f"d_model={self.d_model} is not a multiple of n_heads={self.n_heads}")
-        return self.d_model // self.n_heads
 
     @property
     def kv_heads(self) -> int:
@@ -118,10 +113,15 @@ class ModelConfig:
             shapes["head"] = (d, self.vocab)
         return shapes
 
-
-def is_whole(value: object) -> bool:
-    """True for integers, NumPy's too; not for bool."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    def check(self, params: Mapping[str, Any]) -> None:
+        """ValueError unless arrays are named and shaped as `shapes()` says."""
+        shapes = self.shapes()
+        if set(params) != set(shapes):
+            odd = sorted(set(params) ^ set(shapes))
+            raise ValueError(f"params must be named as config.shapes(); missing or unknown: {odd}")
+        for name, shape in shapes.items():
+            if np.shape(params[name]) != shape:
+                raise ValueError(f"params[{name!r}] must be {shape}, got {np.shape(params[name])}")
 
 
 def _float_type(dtype: Any) -> np.dtype[Any]:

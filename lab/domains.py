@@ -1,15 +1,56 @@
-"""What the arguments of the formulas may be: each check gives float64, or a ValueError that names
-the argument, the value and what is allowed. NaN is never allowed."""
+"""What arguments may be: each check gives the value in the form it is computed with, or a
+ValueError that names the argument, the value and what is allowed. NaN is never allowed.
+
+One whole number becomes a Python int, tokens become int64, all other numbers float64.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 LAW_SUM = 1e-6  # how far a law's sum may be from 1: room for float32 laws, not for logits
+
+
+# ---- One number -----------------------------------------------------------------------------
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """True for integers, NumPy's too; not for bool, nor for a float that happens to be whole."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def whole(name: str, value: object, least: int = 0, most: int | None = None) -> int:
+    """One whole number from `least` to `most`, as a Python int; without `most`, one of int64."""
+    if is_whole(value) and least <= value <= (2**63 - 1 if most is None else most):
+        return int(value)
+    allowed = f">= {least} and < 2^63" if most is None else f"within {least}..{most}"
+    raise ValueError(f"{name}={value!r} must be a whole number {allowed}")
+
+
+def number(name: str, value: ArrayLike, allowed: str, holds: Callable[[Floats], Bools]) -> float:
+    """One number of the set that `holds` and `allowed` describe."""
+    if np.ndim(value) != 0:
+        raise ValueError(f"{name}={value!r} must be one number")
+    try:
+        return float(numbers(name, value, allowed, holds))
+    except ValueError:
+        raise ValueError(f"{name}={value!r} must be {allowed}") from None
+
+
+def positive(name: str, value: ArrayLike) -> float:
+    """One positive number."""
+    return number(name, value, "a finite number above 0", _is_positive)
+
+
+# ---- Arrays of numbers ----------------------------------------------------------------------
 
 
 def numbers(name: str, value: ArrayLike, allowed: str, holds: Callable[[Floats], Bools]) -> Floats:
@@ -40,14 +81,7 @@ def costs(name: str, value: ArrayLike) -> Floats:
 
 
 def positives(name: str, value: ArrayLike) -> Floats:
-    return numbers(name, value, "finite and above 0", lambda x: np.isfinite(x) & (x > 0))
-
-
-def positive(name: str, value: ArrayLike) -> float:
-    """One positive number."""
-    if np.ndim(value) != 0:
-        raise ValueError(f"{name} must be one number, got {value!r}")
-    return float(positives(name, value))
+    return numbers(name, value, "finite and above 0", _is_positive)
 
 
 def gammas(value: ArrayLike, least: int = 0, endless: bool = True) -> Floats:
@@ -61,12 +95,7 @@ def gammas(value: ArrayLike, least: int = 0, endless: bool = True) -> Floats:
     return numbers("gamma", value, allowed, holds)
 
 
-def integer(name: str, value: int) -> int:
-    """One integer in [0, 2^63), a float that happens to be whole is none."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not (whole and 0 <= value < 2**63):
-        raise ValueError(f"{name} must be an integer in [0, 2^63), got {value!r}")
-    return int(value)
+# ---- Laws and tokens ------------------------------------------------------------------------
 
 
 def laws(target_probs: ArrayLike, draft_probs: ArrayLike) -> tuple[Floats, Floats]:
@@ -90,3 +119,26 @@ def law(name: str, probs: ArrayLike) -> Floats:
     if off.any():
         raise ValueError(f"{name} must sum to 1 over the last axis, got {sums[off][0]}")
     return array
+
+
+def tokens(name: str, value: Any, vocab: int) -> Ints:
+    """Token ids (n,) of a vocabulary; none at all is allowed."""
+    try:
+        ids = np.asarray(value)
+    except ValueError:  # rows of several lengths
+        raise ValueError(f"{name}={value!r} must be one row of tokens") from None
+    if ids.ndim != 1:
+        raise ValueError(f"{name} must be one row of tokens, got shape {ids.shape}")
+    if not ids.size:
+        return np.zeros(0, np.int64)
+    if ids.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be whole numbers, got dtype {ids.dtype}")
+    unsigned = ids.astype(np.uint64)  # a negative id is a huge one
+    if unsigned.max() >= vocab:
+        bad = ids[unsigned >= vocab][0]
+        raise ValueError(f"{name}: token {bad} is not within 0..{vocab - 1} (vocab={vocab})")
+    return unsigned.view(np.int64)
+
+
+def _is_positive(x: Floats) -> Bools:
+    return np.isfinite(x) & (x > 0)

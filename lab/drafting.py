@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lab import domains
 from lab.forward import Forward, Loop
 from lab.ledger import Ledger
 from lab.sampling import Dice, Sampling
-from lab.text import Text, View, check_count, check_tokens, truncate
+from lab.text import Text, View, truncate
 from lab.verify import Proposal
 
 Array = npt.NDArray[Any]
@@ -28,7 +29,7 @@ class Drafting:
     def __init__(
         self, draft: Any, sampling: Sampling, text: Text, gamma: Gamma, ledger: Ledger | None
     ) -> None:
-        self.gamma = gamma if callable(gamma) else check_count("gamma", gamma)
+        self.gamma = gamma if callable(gamma) else domains.whole("gamma", gamma)
         self.text, self.calls = text, 0
         self.state: Any = None
         self.max_len: int | None = getattr(draft, "max_len", None)
@@ -58,7 +59,7 @@ class Drafting:
         text = self.text
         gamma = self.gamma
         if callable(gamma):
-            gamma = check_count("gamma(view)", gamma(text.view))
+            gamma = domains.whole("gamma(view)", gamma(text.view))
         room = [gamma, text.limit - text.length - 1]
         if text.max_len is not None:
             room.append(text.max_len - text.length - 1)
@@ -76,7 +77,7 @@ class Drafting:
             proposal = yield from proposal
         if not isinstance(proposal, Proposal):
             raise ValueError(f"proposal={proposal!r} must be a lab.verify.Proposal")
-        drafts = check_tokens("proposal.tokens", proposal.tokens, vocab)
+        drafts = domains.tokens("proposal.tokens", proposal.tokens, vocab)
         if len(drafts) > allowed:
             raise ValueError(f"proposal has {len(drafts)} drafts, {allowed} were allowed")
         if proposal.probs is not None and np.shape(proposal.probs) != (len(drafts), vocab):

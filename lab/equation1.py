@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lab.domains import Floats, integer
+from lab.domains import Floats, whole
 from lab.estimate import rounds_allowed, tokens_and_calls
 from lab.interval import rows_of
 from lab.stats import family_wise, influence_stderr, ratio_influence, t_quantile
@@ -89,10 +89,8 @@ def eq1_gap(
     fewer than 30 were seen, the error is at least what the acceptance coins alone make, given β.
     So a nearly perfect draft raises no false alarm for want of a rejection.
     """
-    generations, gamma = list(generations), integer("gamma", gamma)
+    generations, gamma = list(generations), whole("gamma", gamma, 1)
     betas = rows_of("betas_per_prompt", list(betas_per_prompt))
-    if not gamma:
-        raise ValueError("gamma=0 must be at least 1: without drafts there is nothing to compare")
     if len(betas) != len(generations) or len(betas) < 2:
         raise ValueError(
             f"betas_per_prompt has {len(betas)} rows and generations has {len(generations)}: "

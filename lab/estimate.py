@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lab.domains import Floats, integer
+from lab.domains import Floats, whole
 from lab.interval import CONFIDENCE, Estimate, Texts, estimate, row_labels, rows_of
 from lab.replay import replay
 from lab.stats import (
@@ -195,7 +195,7 @@ def tokens_per_call(generations: Iterable[Generation], gamma: int) -> Estimate:
     ValueError
         If no round was allowed gamma drafts.
     """
-    gamma = integer("gamma", gamma)
+    gamma = whole("gamma", gamma)
     tokens, calls = tokens_and_calls(rounds_allowed(generations, gamma))
     ratio = clustered_ratio(tokens[calls > 0], calls[calls > 0])
     return estimate(f"tokens per call, γ = {gamma}", ratio, int(calls.sum()), 1.0, gamma + 1.0)

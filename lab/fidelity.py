@@ -8,7 +8,7 @@ Shapes: T positions of a text, V = vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,9 @@ import numpy.typing as npt
 
 from lab import theory
 from lab.estimate import Estimate, alpha_from_betas
-from lab.ledger import MATMUL_OPS, Ledger
+from lab.intensity import one_token
+from lab.interval import row_labels
+from lab.ledger import MATMUL_OPS
 from lab.linear import Matrix
 from lab.measure import PLAIN, Draft, laws_along
 from lab.quant import QuantizedMatrix
@@ -85,8 +87,8 @@ class Difference:
 
 
 def copies_of(model: Transformer) -> tuple[Draft, ...]:
-    """The model quantised in six ways, and cut after all but one, two, ... of its layers."""
-    whole_column = max(matrix.d_in for matrix in matrices(model))
+    """The model quantised in five ways, and cut after all but one, two, ... of its layers."""
+    whole_column = max(matrix.d_in for matrix in model.matrices)
     layouts = {
         "INT8, groups of 32": (8, 32),
         "INT4, groups of 32": (4, 32),
@@ -102,14 +104,6 @@ def copies_of(model: Transformer) -> tuple[Draft, ...]:
     return (*quantized, *cut)
 
 
-def matrices(model: Transformer) -> list[Linear]:
-    """The matrices of all products: layer by layer, the head last."""
-    of_layers = [
-        layer.matrix for b in model.blocks for layer in (b.qkv, b.attn_out, b.mlp_in, b.mlp_down)
-    ]
-    return [*of_layers, model.head.matrix]
-
-
 def compare(
     model: Transformer,
     copies: Sequence[Draft],
@@ -121,7 +115,7 @@ def compare(
     Where the texts are the model's own continuations, alpha is that of eq. (1).
     """
     laws = laws_along(model, texts, PLAIN)
-    whole = one_token(model)
+    whole = one_token(model, ops=MATMUL_OPS)
     found = []
     for copy in copies:
         copy_laws = laws_along(copy.model, texts, PLAIN)
@@ -129,7 +123,7 @@ def compare(
             (p[start - 1 :], q[start - 1 :])
             for p, q, start in zip(laws, copy_laws, starts, strict=True)
         ]
-        step, parts = one_token(copy.model), matrices(copy.model)
+        step, parts = one_token(copy.model, ops=MATMUL_OPS), copy.model.matrices
         size = float(sum(matrix.read_bytes for matrix in parts))
         found.append(
             Copy(
@@ -137,8 +131,8 @@ def compare(
                 bits=8 * size / sum(matrix.d_in * matrix.d_out for matrix in parts),
                 weight_bytes=size,
                 held_bytes=sum(_held_bytes(matrix) for matrix in parts),
-                bytes_ratio=_ratio(step, whole, "weight_bytes"),
-                flops_ratio=_ratio(step, whole, "flops"),
+                bytes_ratio=step.weight_bytes / whole.weight_bytes,
+                flops_ratio=step.flops / whole.flops,
                 weight_error=weight_error(model, copy.model),
                 logits_error=logits_error(pairs),
                 betas=tuple(np.asarray(theory.acceptance(p, q)) for p, q in pairs),
@@ -149,14 +143,10 @@ def compare(
 
 def weight_error(model: Transformer, copy: Transformer) -> float:
     """rms difference over rms weight, of the matrices that the copy has; 0 if they are shared."""
-    originals = matrices(model)
-    shared = [*originals[: len(matrices(copy)) - 1], originals[-1]]
-    wrong = total = 0.0
-    for original, other in zip(shared, matrices(copy), strict=True):
-        exact = _weights(original)
-        wrong += float(np.square(_weights(other) - exact).sum())
-        total += float(np.square(exact).sum())
-    return math.sqrt(wrong / total)
+    originals = model.matrices
+    shared = [*originals[: len(copy.matrices) - 1], originals[-1]]
+    pairs = zip(shared, copy.matrices, strict=True)
+    return _relative_rms((_weights(original), _weights(other)) for original, other in pairs)
 
 
 def logits_error(pairs: Sequence[tuple[Array, Array]]) -> float:
@@ -164,31 +154,23 @@ def logits_error(pairs: Sequence[tuple[Array, Array]]) -> float:
 
     A logit is known up to a constant of its row, which no law sees: rows are centred.
     """
-    wrong = total = 0.0
-    for target_probs, copy_probs in pairs:
-        exact, other = _centred_logits(target_probs), _centred_logits(copy_probs)
-        wrong += float(np.square(other - exact).sum())
-        total += float(np.square(exact).sum())
-    return math.sqrt(wrong / total)
+    return _relative_rms((_centred_logits(p), _centred_logits(q)) for p, q in pairs)
 
 
 def alpha_difference(copy: Copy, other: Copy) -> Difference:
     """alpha of one copy less that of another on the same texts, text by text."""
     gaps = [a - b for a, b in zip(copy.betas, other.betas, strict=True)]
-    labels = np.repeat(np.arange(len(gaps)), [len(gap) for gap in gaps])
-    mean, stderr, texts = clustered_mean(np.concatenate(gaps), labels)
+    mean, stderr, texts = clustered_mean(np.concatenate(gaps), row_labels(gaps))
     return Difference(mean, stderr, texts - 1)
 
 
-def one_token(model: Transformer) -> Ledger:
-    """What one token costs in a forward by itself, at an empty cache."""
-    ledger = Ledger()
-    model.forward([0], model.new_cache(), ledger=ledger)
-    return ledger
-
-
-def _ratio(ledger: Ledger, whole: Ledger, field: str) -> float:
-    return float(ledger.total(field, MATMUL_OPS) / whole.total(field, MATMUL_OPS))
+def _relative_rms(pairs: Iterable[tuple[Array, Array]]) -> float:
+    """rms of other - exact over rms of exact, for pairs (exact, other) of arrays of one shape."""
+    wrong = total = 0.0
+    for exact, other in pairs:
+        wrong += float(np.square(other - exact).sum())
+        total += float(np.square(exact).sum())
+    return math.sqrt(wrong / total)
 
 
 def _weights(matrix: Linear) -> Array:

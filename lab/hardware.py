@@ -75,9 +75,8 @@ def step_seconds(
 ) -> float:
     """Seconds of one step: `rows` tokens of each of `batch` sequences with `context` cached."""
     for name, value in (("rows", rows), ("batch", batch)):
-        if domains.integer(name, value) < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
-    domains.integer("context", context)
+        domains.whole(name, value, 1)
+    domains.whole("context", context)
     reading = size.weight_bytes / device.bandwidth
     multiplying = 2 * size.parameters * rows * batch / device.flop_rate
     return max(reading, multiplying) + batch * context * size.kv_bytes / device.bandwidth
@@ -87,7 +86,7 @@ def verify_cost(
     size: ModelSize, device: Device, gamma: int, batch: int = 1, context: int = 0
 ) -> float:
     """v(gamma) = T(gamma + 1 rows) / T(1 row), at one batch and context; never below 1."""
-    rows = domains.integer("gamma", gamma) + 1
+    rows = domains.whole("gamma", gamma) + 1
     many = step_seconds(size, device, rows, batch, context)
     return many / step_seconds(size, device, 1, batch, context)
 
@@ -122,8 +121,7 @@ def break_even_batch(
     A larger batch never helps: v is 1 up to free_rows / (gamma + 1), rises up to free_rows, and
     stays there, where both steps grow as the batch does.
     """
-    if domains.integer("gamma", gamma) < 1:
-        raise ValueError(f"gamma must be at least 1, got {gamma}")
+    domains.whole("gamma", gamma, 1)
 
     def loses(batch: int) -> bool:
         return speedup(size, device, alpha, gamma, c, batch, context) <= 1

@@ -102,6 +102,17 @@ def token_costs(model: Any, prompt: Tokens, n_new: int, rng: Any) -> tuple[Gener
     return run, [after - before for before, after in pairwise(sums)]
 
 
+def one_token(
+    model: Any, context: Sequence[int] | Tokens = (0,), ops: Iterable[str] | None = None
+) -> Cost:
+    """Cost of a forward of the last token of `context` by itself, those before it cached."""
+    cache, ledger = model.new_cache(), Ledger()
+    if len(context) > 1:
+        model.forward(np.asarray(context[:-1]), cache)
+    model.forward(np.asarray(context[-1:]), cache, ledger=ledger)
+    return Cost.of(ledger, ops=ops)
+
+
 class Pass(NamedTuple):
     """A forward: `rows` new tokens for each of `batch` sequences with `context` cached."""
 

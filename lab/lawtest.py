@@ -20,6 +20,7 @@ from lab.sampling import RandomDice
 from lab.stats import (
     GoodnessOfFit,
     binomial_interval,
+    chi2_isf,
     chi2_sf,
     clustered_mean,
     goodness_of_fit,
@@ -135,7 +136,7 @@ def two_sample_alarms(
     degrees = len(probs) - 1
     seen, other = (rng.multinomial(size, probs, trials) for _ in range(2))  # (trials, K)
     statistics = (np.square(seen - other) / np.maximum(other, 1)).sum(axis=1)
-    limit = _limit(level, degrees)
+    limit = chi2_isf(level, degrees)
     return Rate(int((statistics > limit).sum()), trials, chi2_sf(limit / 2, degrees))
 
 
@@ -144,14 +145,3 @@ def _probs(law: Law) -> Array:
     probs = np.array(list(law.values()), np.float64)
     probs /= probs.sum()
     return probs
-
-
-def _limit(level: float, degrees: int) -> float:
-    """The value that chi-square exceeds with probability `level`."""
-    low, high = 0.0, float(degrees + 1)
-    while chi2_sf(high, degrees) > level:
-        high *= 2
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if chi2_sf(middle, degrees) > level else (low, middle)
-    return high

@@ -63,7 +63,7 @@ def continuations(
     runs = generate_many(
         target, None, prompts, n_new, 0, sampling=sampling, rngs=streams(len(prompts), *cell)
     )
-    return [np.concatenate((p, r.tokens)) for p, r in zip(prompts, runs, strict=True)]
+    return texts_of(prompts, runs)
 
 
 def laws_along(model: Any, texts: Sequence[Tokens], sampling: Sampling) -> list[Array]:
@@ -79,6 +79,12 @@ def laws_along(model: Any, texts: Sequence[Tokens], sampling: Sampling) -> list[
         sampling.probs_after(model.forward(text[:-1], model.new_cache()), (), text[:-1])
         for text in texts
     ]
+
+
+def mean_entropy(laws: Sequence[Array]) -> float:
+    """Mean entropy, in nats, of the rows of laws (T, V)."""
+    rows = np.concatenate(laws)
+    return float(-np.sum(rows * np.log(np.where(rows > 0, rows, 1))) / len(rows))
 
 
 def betas_along(

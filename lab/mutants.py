@@ -35,8 +35,12 @@ class Mutant:
     changes_text: bool = True
 
 
-def _rule(correction: Callable[[Array, Array, int], Array]) -> Any:
-    """The token rule with another law for the token after the first rejection, at row i."""
+def _rule(
+    correction: Callable[[Array, Array, int], Array] = lambda p, q, i: residual(p[i], q[i]),
+    bonus: Callable[[Array, Array], Array] = lambda p, q: p[-1],
+) -> Any:
+    """The token rule with another law for the token after the first rejection, at row i, or after
+    a full acceptance."""
 
     def verify(
         target_probs: Array, draft_probs: Array, drafts: Array, dice: Dice
@@ -44,20 +48,9 @@ def _rule(correction: Callable[[Array, Array, int], Array]) -> Any:
         for i, draft in enumerate(drafts):
             if not dice.accept(min(1, target_probs[i, draft] / draft_probs[i, draft])):
                 return i, dice.choose(correction(target_probs, draft_probs, i))
-        return len(drafts), dice.choose(target_probs[len(drafts)])
+        return len(drafts), dice.choose(bonus(target_probs, draft_probs))
 
     return chain_rule(verify)
-
-
-def bonus_from_draft(
-    target_probs: Array, draft_probs: Array, drafts: Array, dice: Dice
-) -> tuple[int, int]:
-    """After a full acceptance the draft's last law is drawn from again."""
-    for i, draft in enumerate(drafts):
-        p, q = target_probs[i], draft_probs[i]
-        if not dice.accept(min(1, p[draft] / q[draft])):
-            return i, dice.choose(residual(p, q))
-    return len(drafts), dice.choose(draft_probs[-1])
 
 
 def shared_uniform(
@@ -119,7 +112,7 @@ MUTANTS = {
     ),
     "bonus from q": Mutant(
         "after a full acceptance the token is drawn from the draft's last law",
-        chain_rule(bonus_from_draft),
+        _rule(bonus=lambda p, q: q[-1]),
     ),
     "shared uniform": Mutant(
         "a draft and its coin share one uniform number", chain_rule(shared_uniform)

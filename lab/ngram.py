@@ -21,14 +21,14 @@ Shapes: T positions, V vocabulary, M nodes, C pairs of a context and a token tha
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lab import domains
+from lab.domains import Floats, Ints
 from lab.ledger import Ledger
 
 MAX_ORDER = 5
@@ -37,8 +37,6 @@ ROW_STORE_BYTES = 2**25  # rows already computed, kept for single steps
 FEW_ROWS = 8  # up to here rows are made one by one
 
 Tokens = Sequence[int] | npt.NDArray[np.integer[Any]]
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 class TokenCache:
@@ -53,9 +51,7 @@ class TokenCache:
 
     def truncate(self, length: int) -> None:
         """Keep the first `length` positions; ValueError outside 0..length."""
-        if not 0 <= operator.index(length) <= len(self.tokens):
-            raise ValueError(f"length={length} must be from 0 to {len(self.tokens)}")
-        del self.tokens[length:]
+        del self.tokens[domains.whole("length", length, 0, len(self.tokens)) :]
 
 
 class NGramLM:
@@ -103,8 +99,8 @@ class NGramLM:
     def __init__(
         self, order: int, vocab: int, strength: float = 2.0, pseudo_count: float = 0.5
     ) -> None:
-        self.order = _integer("order", order, 1, MAX_ORDER)
-        self.vocab = _integer("vocab", vocab, 1)
+        self.order = domains.whole("order", order, 1, MAX_ORDER)
+        self.vocab = domains.whole("vocab", vocab, 1)
         self.strength = _weight("strength", strength)
         self.pseudo_count = _weight("pseudo_count", pseudo_count)
 
@@ -283,18 +279,7 @@ class NGramLM:
     # Input.
 
     def _checked(self, tokens: Tokens) -> Ints:
-        ids = np.asarray(tokens)
-        if ids.ndim != 1:
-            raise ValueError(f"tokens must be one row of ids, got shape {ids.shape}")
-        if ids.size == 0:
-            return ids.astype(np.int64)
-        if ids.dtype.kind not in "iu":
-            raise ValueError(f"tokens must be integers, got dtype {ids.dtype}")
-        unsigned = ids.astype(np.uint64)  # a negative id is a huge one
-        if unsigned.max() >= self.vocab:
-            bad = ids[unsigned >= self.vocab][0]
-            raise ValueError(f"token {bad} is outside the vocabulary: 0 to {self.vocab - 1}")
-        return unsigned.view(np.int64)
+        return domains.tokens("tokens", tokens, self.vocab)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "keys_"):
@@ -310,18 +295,6 @@ def _documents(tokens: Any) -> list[Any]:
     return items if items and np.ndim(items[0]) else [items]
 
 
-def _integer(name: str, value: int, least: int, most: int | None = None) -> int:
-    allowed = f"at least {least}" if most is None else f"from {least} to {most}"
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name}={value!r} must be an integer, {allowed}") from None
-    if number < least or (most is not None and number > most):
-        raise ValueError(f"{name}={value!r} must be {allowed}")
-    return number
-
-
 def _weight(name: str, value: float) -> float:
-    if not LEAST_WEIGHT <= value < math.inf:
-        raise ValueError(f"{name}={value!r} must be finite and at least {LEAST_WEIGHT:g}")
-    return float(value)
+    allowed = f"finite and at least {LEAST_WEIGHT:g}"
+    return domains.number(name, value, allowed, lambda x: np.isfinite(x) & (x >= LEAST_WEIGHT))

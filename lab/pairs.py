@@ -6,7 +6,6 @@ second and its drafts differ in worth. The other has learned real text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,6 @@ import numpy.typing as npt
 
 from lab import corpus
 from lab.checkpoint import load_trained
-from lab.ledger import Ledger
 from lab.measure import Draft, continuations, cut_prompts, random_prompts
 from lab.ngram import NGramLM
 from lab.transformer import ModelConfig, Transformer
@@ -76,20 +74,3 @@ def text_pair(seed: int, prompts: int = 8, prompt_length: int = 32) -> Pair:
     )
     cut = cut_prompts(corpus.held_out_tokens(), prompts, prompt_length, seed, 3)
     return Pair("model trained on Shakespeare", target, drafts, tuple(cut))
-
-
-@dataclass(frozen=True)
-class StepCost:
-    """What one token costs in a forward by itself, from the ledger."""
-
-    flops: float
-    weight_bytes: float
-
-
-def step_cost(model: Any, context: Sequence[int] | Tokens) -> StepCost:
-    """Cost of one token after `context`."""
-    ledger = Ledger()
-    cache = model.new_cache()
-    model.forward(np.asarray(context[:-1]), cache)
-    model.forward(np.asarray(context[-1:]), cache, ledger=ledger)
-    return StepCost(float(ledger.total("flops")), float(ledger.total("weight_bytes")))

@@ -16,7 +16,6 @@ Shapes: K = d_in, N = d_out, G = ceil(K / group) groups.
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lab.domains import is_whole, whole
 from lab.linear import Matrix
 
 BITS = (8, 4, 3)
@@ -171,15 +171,9 @@ def _checked_weights(weights: Array) -> npt.NDArray[np.float64]:
 
 
 def _check_layout(bits: int, group: int) -> None:
-    for name, value in (("bits", bits), ("group", group)):
-        try:
-            operator.index(value)
-        except TypeError:
-            raise ValueError(f"{name}={value!r} must be an integer") from None
-    if bits not in BITS:
-        raise ValueError(f"bits={bits!r} is not offered; allowed: {', '.join(map(str, BITS))}")
-    if group < 1:
-        raise ValueError(f"group={group!r} must be at least 1")
+    if not is_whole(bits) or bits not in BITS:
+        raise ValueError(f"bits={bits!r} must be one of the integers {', '.join(map(str, BITS))}")
+    whole("group", group, 1)
 
 
 def _check_part(name: str, part: Array, shape: tuple[int, int], dtype: npt.DTypeLike) -> None:

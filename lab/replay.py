@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from lab.domains import Floats, integer
+from lab.domains import Floats, whole
 from lab.interval import Estimate, Texts, estimate, row_labels, rows_of
 from lab.stats import clustered_ratio
 
@@ -53,7 +53,7 @@ def replay(
         gamma.
     """
     accept = _acceptances(target_token_probs, draft_token_probs)
-    return {gamma: _replayed(accept, gamma) for gamma in [integer("gammas", g) for g in gammas]}
+    return {gamma: _replayed(accept, gamma) for gamma in [whole("gammas", g) for g in gammas]}
 
 
 def _acceptances(target_token_probs: Texts, draft_token_probs: Texts) -> list[Floats]:

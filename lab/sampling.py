@@ -7,15 +7,16 @@ enumeration takes every branch. V = vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from lab.domains import Floats, in_unit, number, positive, whole
+
 Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
 
 
 class Dice(Protocol):
@@ -77,21 +78,16 @@ class Sampling:
     repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        def check(name: str, holds: Callable[[Any], bool], allowed: str) -> None:
-            value = getattr(self, name)
-            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            if not number or not holds(value):
-                raise ValueError(f"{name}={value!r} must be {allowed}")
-
-        check("temperature", lambda t: 0 <= t < np.inf, "a finite number >= 0")
+        finite = "a finite number >= 0"
+        number("temperature", self.temperature, finite, lambda t: (t >= 0) & np.isfinite(t))
         if self.top_k is not None:
-            whole = isinstance(self.top_k, int | np.integer)
-            check("top_k", lambda k: whole and k >= 1, "a whole number >= 1, or None")
+            whole("top_k", self.top_k, 1)
         if self.top_p is not None:
-            check("top_p", lambda p: 0 < p <= 1, "above 0 and at most 1, or None")
+            above_0 = "above 0 and at most 1, or None"
+            number("top_p", self.top_p, above_0, lambda p: (p > 0) & (p <= 1))
         if self.min_p is not None:
-            check("min_p", lambda p: 0 <= p <= 1, "in 0..1, or None")
-        check("repetition_penalty", lambda r: 0 < r < np.inf, "a finite number above 0")
+            number("min_p", self.min_p, "in 0..1, or None", in_unit)
+        positive("repetition_penalty", self.repetition_penalty)
 
     def probs(self, logits: Array, history: Sequence[int] | Array = ()) -> Floats:
         """Processed law of each row: logits (..., V) -> float64 (..., V); the input is untouched.

@@ -15,6 +15,7 @@ from lab import theory
 from lab.engine import generate_many
 from lab.equation1 import Gap, eq1_gap
 from lab.estimate import Estimate, alpha_from_betas, tokens_per_call
+from lab.intensity import one_token
 from lab.ledger import MATMUL_OPS
 from lab.measure import (
     Draft,
@@ -46,7 +47,7 @@ class LoopCell:
     @cached_property
     def alpha(self) -> Estimate:
         """Mean Σ min of these texts, clustered by prompt."""
-        return alpha_from_betas(list(self.betas))
+        return alpha_from_betas(self.betas)
 
     @cached_property
     def tokens_per_call(self) -> Estimate:
@@ -212,21 +213,16 @@ def measure_pair(
     plain_run = partial(count_plain, target, few, n_new, seed, 31)
     results = sweep([*loops, *runs, plain_run])
     plain = results.pop()
+    whole = one_token(target, ops=MATMUL_OPS)
     loop = [cell for found in results[: len(loops)] for cell in found]
     savings = []
     for (draft, gamma), run in zip(cells, results[len(loops) :], strict=True):
         starts = [len(prompt) for prompt in few]
         betas = betas_along(target, draft.model, texts_of(few, run.runs), starts)
-        c_hat = getattr(draft.model, "matmul_parameters", 0) / target.matmul_parameters
+        c_hat = one_token(draft.model, ops=MATMUL_OPS).flops / whole.flops
         alpha = alpha_from_betas(betas).value
         savings.append(SavingsCell(draft.name, gamma, alpha, c_hat, plain, run))
     return PairCells(loop, savings)
-
-
-def mean_entropy(laws: Sequence[Array]) -> float:
-    """Mean entropy, in nats, of the rows of laws (T, V)."""
-    rows = np.concatenate(laws)
-    return float(-np.sum(rows * np.log(np.where(rows > 0, rows, 1))) / len(rows))
 
 
 def _bytes(run: LedgerRun) -> float:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lab.domains import Floats, in_unit, integer, law, numbers, positive
+from lab.domains import Floats, in_unit, law, number, numbers, positive, whole
 
 CONVERGED = 1e-15  # relative change at which a series or a continued fraction ends
 LEAST_EXPECTED = 5.0  # counts below which a cell's share of chi-square is no longer chi-square
@@ -30,14 +30,14 @@ LEAST_EXPECTED = 5.0  # counts below which a cell's share of chi-square is no lo
 
 def regularized_beta(x: float, a: float, b: float) -> float:
     """I_x(a, b): the probability that a beta(a, b) variable is at most x in [0, 1]; a, b > 0."""
-    x = _number("x", x, "in [0, 1]", in_unit)
+    x = number("x", x, "in [0, 1]", in_unit)
     return _beta(x, 1 - x, positive("a", a), positive("b", b))
 
 
 def regularized_gamma(a: float, x: float) -> float:
     """Q(a, x): the probability that a gamma(a) variable exceeds x >= 0; a > 0."""
     a = positive("a", a)
-    x = _number("x", x, "at least 0", lambda x: x >= 0)
+    x = number("x", x, "at least 0", lambda x: x >= 0)
     if x in (0, math.inf):
         return float(x == 0)
     # x^a e^-x / Γ(a), with the large terms of ln Γ cancelled by hand
@@ -133,8 +133,17 @@ def t_quantile(probability: float, degrees: float) -> float:
 def chi2_sf(statistic: float, degrees: float) -> float:
     """Probability that a chi-square variable exceeds `statistic` >= 0; degrees > 0."""
     degrees = positive("degrees", degrees)
-    statistic = _number("statistic", statistic, "at least 0", lambda x: x >= 0)
+    statistic = number("statistic", statistic, "at least 0", lambda x: x >= 0)
     return regularized_gamma(degrees / 2, statistic / 2)
+
+
+def chi2_isf(tail: float, degrees: float) -> float:
+    """The value that a chi-square variable exceeds with probability `tail` in (0, 1)."""
+    tail = _probability("tail", tail)
+    high = 1.0
+    while chi2_sf(high, degrees) > tail:
+        high *= 2
+    return _bisect(lambda statistic: chi2_sf(statistic, degrees) <= tail, 0.0, high)
 
 
 def binomial_interval(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -147,9 +156,8 @@ def binomial_interval(successes: int, trials: int, confidence: float = 0.95) -> 
     successes, trials : 0 <= successes <= trials, trials >= 1
     confidence : in (0, 1)
     """
-    k, n = integer("successes", successes), integer("trials", trials)
-    if not 0 <= k <= n or n == 0:
-        raise ValueError(f"successes={k} must be in 0..trials and trials={n} at least 1")
+    n = whole("trials", trials, 1)
+    k = whole("successes", successes, 0, n)
     tail = (1 - _probability("confidence", confidence)) / 2
     low = 0.0 if k == 0 else _beta_quantile(tail, k, n - k + 1)
     # the upper end is 1 - the lower end for failures: near 1 nothing is lost
@@ -164,9 +172,7 @@ def family_wise(level: float, comparisons: int) -> float:
     their prompts). Šidák's 1 - (1 - level)^(1 / comparisons) is hardly larger and needs
     independence.
     """
-    if integer("comparisons", comparisons) < 1:
-        raise ValueError(f"comparisons must be an integer of at least 1, got {comparisons}")
-    return _probability("level", level) / comparisons
+    return _probability("level", level) / whole("comparisons", comparisons, 1)
 
 
 def _upper_t(tail: float, degrees: float) -> float:
@@ -303,7 +309,7 @@ def goodness_of_fit(
         raise ValueError(
             f"observed_counts must be (K,) as expected_probs, got {counts.shape} and {probs.shape}"
         )
-    total, fitted = counts.sum(), integer("fitted", fitted)
+    total, fitted = counts.sum(), whole("fitted", fitted)
     expected = total * probs / probs.sum()
     impossible = counts[probs == 0].sum() > 0
     pools = _pools(expected)
@@ -340,12 +346,4 @@ def _finite(name: str, value: ArrayLike) -> Floats:
 
 
 def _probability(name: str, value: float) -> float:
-    return _number(name, value, "in (0, 1)", lambda x: (x > 0) & (x < 1))
-
-
-def _number(
-    name: str, value: float, allowed: str, holds: Callable[[Floats], NDArray[np.bool_]]
-) -> float:
-    if np.ndim(value) != 0:
-        raise ValueError(f"{name} must be one number, got {value!r}")
-    return float(numbers(name, value, allowed, holds))
+    return number(name, value, "in (0, 1)", lambda x: (x > 0) & (x < 1))

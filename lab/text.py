@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lab import domains
 from lab.forward import Forward, Loop
 from lab.ledger import Ledger
 from lab.sampling import Sampling
@@ -107,10 +108,10 @@ class Text:
         for name in ("vocab", "new_cache", "forward"):
             if not hasattr(target, name):
                 raise ValueError(f"target={target!r} must be a language model; it has no {name}")
-        prompt = check_tokens("prompt", prompt, target.vocab)
+        prompt = domains.tokens("prompt", prompt, target.vocab)
         if not len(prompt):
             raise ValueError("prompt=[] must hold at least one token")
-        n_new = check_count("n_new", n_new)
+        n_new = domains.whole("n_new", n_new)
         max_len = getattr(target, "max_len", None)
         if max_len is not None and len(prompt) > max_len:
             raise ValueError(f"prompt has {len(prompt)} tokens, the target's max_len={max_len}")
@@ -118,7 +119,7 @@ class Text:
             raise ValueError(f"stop={stop!r} must be a collection of tokens")
         if on_token is not None and not callable(on_token):
             raise ValueError(f"on_token={on_token!r} must be callable, or None")
-        self.stop = set(check_tokens("stop", list(stop), target.vocab).tolist())
+        self.stop = set(domains.tokens("stop", list(stop), target.vocab).tolist())
         self.target, self.sampling, self.ledger, self.on_token = target, sampling, ledger, on_token
         self.vocab: int = target.vocab
         self.max_len: int | None = max_len
@@ -222,30 +223,3 @@ def roll_back(cache: Any, length: int | None) -> None:
     """After an error: forget what was appended since."""
     if cache is not None and length is not None and cache.length > length:
         cache.truncate(length)
-
-
-def check_count(name: str, value: Any) -> int:
-    """A whole number >= 0."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < 0:
-        raise ValueError(f"{name}={value!r} must be a whole number >= 0")
-    return int(value)
-
-
-def check_tokens(name: str, tokens: Any, vocab: int) -> npt.NDArray[np.int64]:
-    """Token ids (n,), as int64."""
-    try:
-        array = np.asarray(tokens)
-    except ValueError:
-        raise ValueError(f"{name}={tokens!r} must be one row of tokens") from None
-    if array.ndim != 1:
-        raise ValueError(f"{name} must be one row of tokens, got shape {array.shape}")
-    if not array.size:
-        return np.zeros(0, np.int64)
-    if array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must hold whole numbers, got dtype {array.dtype}")
-    low, high = array.min(), array.max()
-    if low < 0 or high >= vocab:
-        bad = low if low < 0 else high
-        raise ValueError(f"{name}: token {bad} is not within 0..{vocab - 1} (vocab={vocab})")
-    return array.astype(np.int64)

@@ -103,7 +103,7 @@ def accepted_law(alpha: ArrayLike, gamma: int) -> Floats:
         Or (..., gamma + 1) for an array of alphas (...).
     """
     alphas = domains.alphas(alpha)[..., None]
-    count = domains.integer("gamma", gamma)
+    count = domains.whole("gamma", gamma)
     law: Floats = alphas ** np.arange(count + 1)
     law[..., :count] *= 1 - alphas
     return law
@@ -254,7 +254,7 @@ def best_gamma(
     """
     shape, cells = _cells(alpha, c)
     verify, least = _verify(verify_cost), domains.positive("least_verify_cost", least_verify_cost)
-    cap = None if max_gamma is None else domains.integer("max_gamma", max_gamma)
+    cap = None if max_gamma is None else domains.whole("max_gamma", max_gamma)
     best = [optimum.best(*cell, verify, least, cap) for cell in cells]
     if shape == ():
         return best[0]

@@ -17,8 +17,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from lab import domains
 from lab.attention import Attention, KVCache, Step, plain_step, ragged_step
-from lab.config import ModelConfig, is_whole
+from lab.config import ModelConfig
 from lab.ledger import Ledger
 from lab.linear import Matrix
 from lab.quant import quantize
@@ -132,15 +133,10 @@ class Transformer:
     @classmethod
     def from_params(cls, config: ModelConfig, params: Mapping[str, Array]) -> Self:
         """A model of these arrays, named and shaped as `config.shapes()`; cast to its dtype."""
-        shapes = config.shapes()
-        if set(params) != set(shapes):
-            odd = sorted(set(params) ^ set(shapes))
-            raise ValueError(f"params must be named as config.shapes(); missing or unknown: {odd}")
+        config.check(params)
         arrays = {}
-        for name, shape in shapes.items():
-            if np.shape(params[name]) != shape:
-                raise ValueError(f"params[{name!r}] must be {shape}, got {np.shape(params[name])}")
-            array = np.asarray(params[name])
+        for name, given in params.items():
+            array = np.asarray(given)
             if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
                 raise ValueError(f"params[{name!r}] must hold finite real numbers")
             arrays[name] = array.astype(config.dtype)
@@ -190,8 +186,7 @@ class Transformer:
 
     def first_layers(self, k: int) -> Self:
         """The same model cut after k layers; weights are shared, not copied."""
-        if not is_whole(k) or not 1 <= k <= self.config.n_layers:
-            raise ValueError(f"k={k!r} must be a whole number within 1..{self.config.n_layers}")
+        k = domains.whole("k", k, 1, self.config.n_layers)
         return replace(self, config=replace(self.config, n_layers=k), blocks=self.blocks[:k])
 
     def quantized(self, bits: int = 4, group: int = 32) -> Self:
@@ -285,12 +280,15 @@ class Transformer:
         return arrays
 
     @property
+    def matrices(self) -> list[Linear]:
+        """The matrices of all products: layer by layer, the head last."""
+        denses = [d for b in self.blocks for d in (b.qkv, b.attn_out, b.mlp_in, b.mlp_down)]
+        return [dense.matrix for dense in (*denses, self.head)]
+
+    @property
     def matmul_parameters(self) -> int:
-        """Weights that take part in matrix products: all matrices, the head too."""
-        matrices = [self.head.matrix]
-        for b in self.blocks:
-            matrices += [d.matrix for d in (b.qkv, b.attn_out, b.mlp_in, b.mlp_down)]
-        return sum(m.d_in * m.d_out for m in matrices)
+        """Weights that take part in matrix products."""
+        return sum(matrix.d_in * matrix.d_out for matrix in self.matrices)
 
     def _step(self, tokens: Any, cache: KVCache, counts: Any) -> Step:
         """Check the input and list its rows."""
@@ -301,8 +299,6 @@ class Transformer:
         dims, shape = (1, "(T,)") if cache.batch is None else (2, f"(B={batch}, T)")
         if tokens.ndim != dims or (dims == 2 and len(tokens) != batch) or not tokens.size:
             raise ValueError(f"tokens must be {shape} with T >= 1, got shape {tokens.shape}")
-        if tokens.dtype.kind not in "iu":
-            raise ValueError(f"tokens must be whole numbers, got dtype {tokens.dtype}")
         width = tokens.shape[-1]
         if cache.batch is not None:
             step = ragged_step(tokens, cache, counts)
@@ -315,10 +311,7 @@ class Transformer:
                 f"tokens end at position {step.end}, max_len={self.max_len} (cache length "
                 f"{cache.length}, T={width})"
             )
-        low, high = step.tokens.min(), step.tokens.max()
-        if low < 0 or high >= self.vocab:
-            bad = low if low < 0 else high
-            raise ValueError(f"token {bad} is not within 0..{self.vocab - 1} (vocab={self.vocab})")
+        domains.tokens("tokens", step.tokens, self.vocab)
         return step
 
     def _layers(self, step: Step, cache: KVCache, ledger: Ledger | None) -> Array:

@@ -14,21 +14,19 @@ continuations, ± one standard error clustered by prompt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab import measure
-from lab.bench import machine
+from lab import bench, measure
 from lab.checkpoint import load_trained
 from lab.console import Report, arguments, quantity, with_error
 from lab.corpus import held_out_tokens
 from lab.decode import Round
 from lab.engine import generate_many
 from lab.estimate import alpha_from_rounds
-from lab.fidelity import Copy, Difference, alpha_difference, compare, copies_of, matrices
+from lab.fidelity import Copy, Difference, alpha_difference, compare, copies_of
 from lab.linear import row_product
 from lab.sampling import Sampling
-from lab.speedup import mean_entropy
 from lab.stats import family_wise, t_quantile
 from lab.transformer import ModelConfig, Transformer
 
@@ -109,7 +107,7 @@ def study(
         target,
         drafts,
         tuple(prompts),
-        mean_entropy([law[n - 1 :] for law, n in zip(laws, lengths, strict=True)]),
+        measure.mean_entropy([law[n - 1 :] for law, n in zip(laws, lengths, strict=True)]),
         {copy.name: copy for copy in copies},
     )
 
@@ -134,7 +132,7 @@ def print_copies(report: Report, subject: Subject) -> None:
     )
     int4 = subject.copies[FINE]
     assert abs(int4.bytes_ratio - int4.bits / 16) < 1e-12
-    whole_groups = all(matrix.d_in % 32 == 0 for matrix in matrices(subject.target))
+    whole_groups = all(matrix.d_in % 32 == 0 for matrix in subject.target.matrices)
     assert int4.bits == GROUP_BITS if whole_groups else GROUP_BITS < int4.bits < GROUP_BITS + 0.05
     for copy in subject.copies.values():
         quantised = copy.name.startswith("INT")
@@ -305,16 +303,15 @@ def _accepted(rounds: Sequence[Round]) -> float:
 
 
 def print_times(report: Report, subject: Subject, repeats: int) -> None:
-    """One token after 64: the target and its copies side by side."""
-    context = subject.prompts[0].repeat(2)[:64]
-    target = _step(subject.target, context)
+    """One token's forward: the target and its copies side by side."""
+    target = bench.forward_of(subject.target, rows=1)
     ratios = {}
     for draft in subject.timed:
-        seconds = measure.paired_seconds([target, _step(draft.model, context)], repeats)
+        seconds = measure.paired_seconds([target, bench.forward_of(draft.model, rows=1)], repeats)
         ratios[draft.name] = float(measure.paired_ratio(seconds)[1])
     report.section("Time, bytes and FLOPs are three ratios")
     report.table(
-        f"One token after {len(context)}, {subject.name}: measured here, beside the modelled "
+        f"One token after {bench.CACHED}, {subject.name}: measured here, beside the modelled "
         f"ratios (medians of {repeats} paired runs)",
         ("draft", "time/target's", "bytes/target's", "FLOPs/target's"),
         [
@@ -334,18 +331,7 @@ def print_times(report: Report, subject: Subject, repeats: int) -> None:
         f"the target's time here for {subject.copies[FINE].bytes_ratio:.2f} of its bytes and "
         f"{subject.copies[FINE].flops_ratio:.0f} of its FLOPs: no ratio stands for another."
     )
-    report.table("What these times depend on (bench.machine)", ("", "here"), machine(), "machine")
-
-
-def _step(model: Transformer, context: measure.Tokens) -> Callable[[], object]:
-    cache = model.new_cache()
-    model.prefill(context, cache)
-
-    def step() -> None:
-        model.forward(context[-1:], cache)
-        cache.truncate(len(context))
-
-    return step
+    report.table("This machine (bench.machine)", ("what", "value"), bench.machine(), key="machine")
 
 
 if __name__ == "__main__":

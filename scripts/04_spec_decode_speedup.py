@@ -24,15 +24,15 @@ from typing import Any
 from lab import measure, theory
 from lab.console import Report, arguments, quantity, with_error
 from lab.estimate import accepted_per_drafted, alpha_from_betas, alpha_from_rounds
+from lab.intensity import one_token
 from lab.ledger import CONVENTIONS
-from lab.pairs import Pair, random_pair, step_cost, text_pair
+from lab.pairs import Pair, random_pair, text_pair
 from lab.paper import FIGURE_3, FIGURE_3_STARTS, TABLE_1
 from lab.speedup import (
     LoopCell,
     SavingsCell,
     accepted_fit,
     loop_cells,
-    mean_entropy,
     measure_pair,
 )
 
@@ -184,19 +184,19 @@ def print_pair(report: Report, pair: Pair, seed: int) -> None:
     texts = measure.continuations(pair.target, pair.prompts, 64, seed, 20)
     starts = [len(prompt) for prompt in pair.prompts]
     laws = measure.laws_along(pair.target, texts, measure.PLAIN)
-    entropy = mean_entropy([law[start - 1 :] for law, start in zip(laws, starts, strict=True)])
-    whole = step_cost(pair.target, pair.prompts[0])
+    own = [law[start - 1 :] for law, start in zip(laws, starts, strict=True)]
+    whole = one_token(pair.target, pair.prompts[0])
     report.section(
         f"The {pair.name}",
         f"Target: {pair.target.config.n_layers} layers, d {pair.target.config.d_model}, V "
-        f"{pair.target.vocab}, {quantity(pair.target.matmul_parameters)} weights in matrices; "
-        f"mean entropy {entropy:.2f} nats, on {len(texts)} x 64 tokens of its own.",
+        f"{pair.target.vocab}, {quantity(pair.target.matmul_parameters)} weights in matrices; mean "
+        f"entropy {measure.mean_entropy(own):.2f} nats, on {len(texts)} x 64 tokens of its own.",
     )
     rows = []
     for draft in pair.drafts:
         betas = measure.betas_along(pair.target, draft.model, texts, starts, target_laws=laws)
         alpha = alpha_from_betas(betas)
-        cost = step_cost(draft.model, pair.prompts[0])
+        cost = one_token(draft.model, pair.prompts[0])
         rows.append(
             [
                 draft.name,

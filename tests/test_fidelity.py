@@ -14,11 +14,8 @@ from lab.fidelity import (
     compare,
     copies_of,
     logits_error,
-    matrices,
-    one_token,
     weight_error,
 )
-from lab.ledger import MATMUL_OPS
 from lab.measure import Draft, continuations, cut_prompts, random_prompts, streams
 from lab.sampling import Sampling
 from lab.transformer import ModelConfig, Transformer
@@ -40,8 +37,8 @@ def copies(model):
 
 
 def test_matrices_are_all_that_is_multiplied(model):
-    assert sum(m.d_in * m.d_out for m in matrices(model)) == WEIGHTS == model.matmul_parameters
-    assert matrices(model)[-1] is model.head.matrix
+    assert sum(m.d_in * m.d_out for m in model.matrices) == WEIGHTS == model.matmul_parameters
+    assert model.matrices[-1] is model.head.matrix
 
 
 def test_copies_are_named_after_what_they_keep(copies):
@@ -114,10 +111,6 @@ def test_logits_error_does_not_see_a_constant():
 def test_logits_error_needs_logits():
     with pytest.raises(ValueError, match="probs must be above 0"):
         logits_error([(np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]]))])
-
-
-def test_one_token_counts_every_matrix_once(model):
-    assert one_token(model).total("flops", MATMUL_OPS) == 2 * WEIGHTS
 
 
 def test_differences_are_paired_and_have_errors(copies):

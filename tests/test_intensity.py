@@ -70,6 +70,14 @@ def test_without_a_cache_operations_grow_with_the_position(model):
         assert cost.flops == 2 * model.matmul_parameters * seen + 4 * 2 * 16 * pairs
 
 
+def test_one_token_is_the_last_of_plain_decoding(model):
+    run, costs = intensity.token_costs(model, PROMPT, 3, np.random.default_rng(1))
+    read = np.concatenate((PROMPT, run.tokens[:-1]))
+    assert intensity.one_token(model, read) == costs[-1]
+    products = intensity.one_token(model, ops=MATMUL_OPS)  # the first token of a text
+    assert products == Cost(2 * model.matmul_parameters, 2 * model.matmul_parameters, 0)
+
+
 def test_a_batch_shares_the_weights_and_not_the_cache(model):
     passes = [Pass(b, 1, s) for b in (1, 2, 5) for s in (0, 3, 9)]
     ledgers = intensity.pass_ledgers(model, passes, 0)

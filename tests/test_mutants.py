@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from models import FIX_C, GREEDY, PROMPT, P, Q, hash_pair
 
 from lab.decode import speculative_generate
 from lab.exact import TableLM, audit, output_law, plain_law, round_law
@@ -9,7 +10,6 @@ from lab.lawtest import prefix_law
 from lab.mutants import MUTANTS, SOUND, KeepsRejected
 from lab.sampling import RandomDice
 from lab.verify import RULES, Proposal
-from tests.models import FIX_C, GREEDY, PROMPT, P, Q, hash_pair
 
 
 def first_token(rule):

@@ -229,7 +229,7 @@ def test_k6_truncate_outside_the_cache_raises_and_changes_nothing(length):
     model = NGramLM(2, V).fit(text(50))
     cache = model.new_cache()
     model.prefill([1, 2, 3], cache)
-    with pytest.raises(ValueError, match=rf"length={length} must be from 0 to 3"):
+    with pytest.raises(ValueError, match=rf"length={length} must be a whole number within 0\.\.3"):
         cache.truncate(length)
     assert cache.tokens == [1, 2, 3]
 
@@ -308,18 +308,18 @@ def test_ledger_does_not_depend_on_the_grouping(tokens, order):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: NGramLM(0, V), r"order=0 must be from 1 to 5"),
-        (lambda: NGramLM(6, V), r"order=6 must be from 1 to 5"),
-        (lambda: NGramLM(2.0, V), r"order=2.0 must be an integer"),
-        (lambda: NGramLM(2, 0), r"vocab=0 must be at least 1"),
+        (lambda: NGramLM(0, V), r"order=0 must be a whole number within 1\.\.5"),
+        (lambda: NGramLM(6, V), r"order=6 must be a whole number within 1\.\.5"),
+        (lambda: NGramLM(2.0, V), r"order=2.0 must be a whole number"),
+        (lambda: NGramLM(2, 0), r"vocab=0 must be a whole number >= 1"),
         (lambda: NGramLM(2, V, strength=0), r"strength=0 must be finite and at least 1e-09"),
         (lambda: NGramLM(2, V, strength=np.nan), r"strength=nan must be"),
         (lambda: NGramLM(2, V, pseudo_count=np.inf), r"pseudo_count=inf must be"),
         (lambda: NGramLM(2, V).fit([]), r"tokens must hold at least one token"),
         (lambda: NGramLM(2, V).fit(np.zeros((2, 0), int)), r"tokens must hold at least one token"),
-        (lambda: NGramLM(2, V).fit([0, V]), r"token 5 is outside the vocabulary: 0 to 4"),
-        (lambda: NGramLM(2, V).fit([[0, 1], [-1]]), r"token -1 is outside the vocabulary: 0 to 4"),
-        (lambda: NGramLM(2, V).fit([0.5]), r"tokens must be integers, got dtype float64"),
+        (lambda: NGramLM(2, V).fit([0, V]), r"token 5 is not within 0\.\.4"),
+        (lambda: NGramLM(2, V).fit([[0, 1], [-1]]), r"token -1 is not within 0\.\.4"),
+        (lambda: NGramLM(2, V).fit([0.5]), r"tokens must be whole numbers, got dtype float64"),
         (lambda: NGramLM(2, V).fit(np.zeros((1, 2, 3), int)), r"tokens must be .*\(1, 2, 3\)"),
         (lambda: NGramLM(2, V).new_cache(), r"call fit\(tokens\) first"),
         (lambda: NGramLM(2, V).probs([0]), r"call fit\(tokens\) first"),

@@ -114,7 +114,7 @@ def test_another_device(module, capsys):
     module["print_device"](report, Device(50e12, 1e12))
     assert report.content["parts"][-2]["values"]["free_rows"] == 50
     assert capsys.readouterr().out == ""
-    with pytest.raises(ValueError, match="flop_rate must be"):
+    with pytest.raises(ValueError, match=r"flop_rate=0\.0 must be"):
         module["main"](["--flop-rate", "0"])
 
 

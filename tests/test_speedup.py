@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from lab import measure, theory
+from lab.intensity import one_token
 from lab.ledger import MATMUL_OPS, Ledger
 from lab.measure import Draft
 from lab.ngram import NGramLM
-from lab.pairs import Pair, own_drafts, random_pair, step_cost, text_pair
-from lab.speedup import accepted_fit, loop_cells, mean_entropy, measure_pair
+from lab.pairs import Pair, own_drafts, random_pair, text_pair
+from lab.speedup import accepted_fit, loop_cells, measure_pair
 from lab.sweep import sweep
 from lab.transformer import ModelConfig, Transformer
 from lab.verify import Proposal
@@ -121,7 +122,7 @@ def test_accepted_fit_counts_the_rounds_that_were_allowed_gamma(cells):
 
 def test_mean_entropy_of_a_uniform_model_is_log_v():
     laws = [np.full((3, 16), 1 / 16), np.eye(16)[:1]]  # and of a certain token 0
-    assert mean_entropy(laws) == pytest.approx(0.75 * np.log(16), abs=1e-12)
+    assert measure.mean_entropy(laws) == pytest.approx(0.75 * np.log(16), abs=1e-12)
 
 
 def test_betas_along_is_the_teacher_forced_overlap(pair):
@@ -139,8 +140,8 @@ def test_betas_along_is_the_teacher_forced_overlap(pair):
             assert value == pytest.approx(np.minimum(p, q).sum(), abs=1e-6)
 
 
-def test_step_cost_of_int4_is_its_bytes(pair):
-    whole, int4 = (step_cost(m, [1, 2, 3]) for m in (pair.target, pair.drafts[0].model))
+def test_one_token_of_int4_costs_its_bytes(pair):
+    whole, int4 = (one_token(m, [1, 2, 3]) for m in (pair.target, pair.drafts[0].model))
     assert int4.flops == whole.flops
     embedding = 2 * 32  # one row of it, which is not quantised
     assert (int4.weight_bytes - embedding) / (whole.weight_bytes - embedding) == 4.5 / 16
@@ -153,7 +154,7 @@ def test_the_random_pair_is_the_lessons():
     assert (config.vocab, config.d_model, config.n_layers) == (256, 64, 4)
     texts = measure.continuations(pair.target, pair.prompts, 64, 1, 20)
     laws = measure.laws_along(pair.target, texts, measure.PLAIN)
-    assert 1.5 < mean_entropy([law[15:] for law in laws]) < 2.1
+    assert 1.5 < measure.mean_entropy([law[15:] for law in laws]) < 2.1
     alphas = [
         np.concatenate(measure.betas_along(pair.target, d.model, texts, [16] * 8)).mean()
         for d in pair.drafts

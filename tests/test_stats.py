@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lab.stats import (
     binomial_interval,
+    chi2_isf,
     chi2_sf,
     clustered_mean,
     clustered_ratio,
@@ -57,6 +58,7 @@ def test_t_quantile_of_the_tables(probability, degrees, printed):
 )
 def test_chi2_sf_of_the_tables(statistic, degrees, printed):
     assert chi2_sf(statistic, degrees) == pytest.approx(printed, rel=1e-12)
+    assert chi2_isf(printed, degrees) == pytest.approx(statistic, rel=1e-12)
 
 
 def test_normal_quantile_of_the_tables():
@@ -286,22 +288,23 @@ def test_family_wise_is_bonferroni():
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: regularized_beta(1.1, 1, 1), r"x must be in \[0, 1\], got 1.1"),
-        (lambda: regularized_beta(0.5, 0, 1), r"a must be finite and above 0, got 0"),
-        (lambda: regularized_gamma(1, -1), r"x must be at least 0, got -1"),
-        (lambda: t_quantile(1, 3), r"probability must be in \(0, 1\), got 1"),
-        (lambda: t_quantile(0.9, 0), r"degrees must be finite and above 0, got 0"),
-        (lambda: normal_quantile(math.nan), r"probability must be in \(0, 1\), got nan"),
-        (lambda: t_quantile("a", 3), r"probability must be in \(0, 1\), got 'a'"),
-        (lambda: t_quantile(0.9, None), r"degrees must be finite and above 0, got None"),
-        (lambda: chi2_sf([1, 2], 3), r"statistic must be one number, got \[1, 2\]"),
-        (lambda: chi2_sf(-1, 3), r"statistic must be at least 0, got -1"),
-        (lambda: chi2_sf(math.nan, 3), r"statistic must be at least 0, got nan"),
-        (lambda: binomial_interval(3, 2), r"successes=3 must be in 0..trials and trials=2"),
-        (lambda: binomial_interval(0, 0), r"trials=0 at least 1"),
-        (lambda: binomial_interval(1, 2, 1.0), r"confidence must be in \(0, 1\), got 1.0"),
-        (lambda: family_wise(0.01, 0), r"comparisons must be an integer of at least 1, got 0"),
-        (lambda: family_wise(0, 3), r"level must be in \(0, 1\), got 0"),
+        (lambda: regularized_beta(1.1, 1, 1), r"x=1.1 must be in \[0, 1\]"),
+        (lambda: regularized_beta(0.5, 0, 1), r"a=0 must be a finite number above 0"),
+        (lambda: regularized_gamma(1, -1), r"x=-1 must be at least 0"),
+        (lambda: t_quantile(1, 3), r"probability=1 must be in \(0, 1\)"),
+        (lambda: t_quantile(0.9, 0), r"degrees=0 must be a finite number above 0"),
+        (lambda: normal_quantile(math.nan), r"probability=nan must be in \(0, 1\)"),
+        (lambda: t_quantile("a", 3), r"probability='a' must be in \(0, 1\)"),
+        (lambda: t_quantile(0.9, None), r"degrees=None must be a finite number above 0"),
+        (lambda: chi2_sf([1, 2], 3), r"statistic=\[1, 2\] must be one number"),
+        (lambda: chi2_isf(1, 3), r"tail=1 must be in \(0, 1\)"),
+        (lambda: chi2_sf(-1, 3), r"statistic=-1 must be at least 0"),
+        (lambda: chi2_sf(math.nan, 3), r"statistic=nan must be at least 0"),
+        (lambda: binomial_interval(3, 2), r"successes=3 must be a whole number within 0\.\.2"),
+        (lambda: binomial_interval(0, 0), r"trials=0 must be a whole number >= 1"),
+        (lambda: binomial_interval(1, 2, 1.0), r"confidence=1.0 must be in \(0, 1\)"),
+        (lambda: family_wise(0.01, 0), r"comparisons=0 must be a whole number >= 1"),
+        (lambda: family_wise(0, 3), r"level=0 must be in \(0, 1\)"),
         (lambda: clustered_mean([1, math.nan], [0, 1]), r"values must be finite numbers, got nan"),
         (lambda: clustered_mean([1, 2], [0]), r"clusters must be labels \(2,\).*got \(1,\)"),
         (lambda: clustered_mean([], []), r"values must be one row of numbers, got shape \(0,\)"),
