@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lab.config import ModelConfig, is_whole
+from lab import domains
+from lab.config import ModelConfig
 from lab.linear import SMALL_PRODUCT, aligned
 
 Array = npt.NDArray[Any]
@@ -22,6 +23,7 @@ Array = npt.NDArray[Any]
 # Attention spans are padded to a multiple of PAD, and are LEAST at least, so that sums over
 # positions run in one order whatever the span.
 PAD, LEAST = 16, 32
+MODEST = 40  # scores up to this size need no shift before exp, in float32 either
 
 
 class KVCache:
@@ -35,8 +37,8 @@ class KVCache:
     """
 
     def __init__(self, config: ModelConfig, batch: int | None = None) -> None:
-        if batch is not None and (not is_whole(batch) or batch < 1):
-            raise ValueError(f"batch={batch!r} must be a whole number >= 1, or None")
+        if batch is not None:
+            batch = domains.whole("batch", batch, 1)
         self.config, self.batch, self.max_len = config, batch, config.max_len
         layers, rows = config.n_layers, batch or 1
         heads, width, dtype = config.kv_heads, config.width, config.dtype
@@ -81,10 +83,6 @@ class KVCache:
         span = max(LEAST, -(-step.end // PAD) * PAD)
         if span > self.keys.shape[-1]:
             self._grow(max(span, min(2 * span, -(-self.max_len // PAD) * PAD)))
-        if step.span is not None:
-            self.values[:, 0, :, step.span, self.width] = 1
-        else:
-            self.values[:, step.sequence, :, step.position, self.width] = 1
         return span
 
     def clear_beyond(self, ends: Array) -> None:
@@ -183,6 +181,9 @@ class Attention:
         pieces = -(-rows // max(2, SMALL_PRODUCT // (span * aligned(config.width + 1))))
         self.pieces = list(itertools.pairwise(rows * i // pieces for i in range(pieces + 1)))
         self.scale = config.width**-0.5
+        self.with_ones = np.ones(
+            (len(step.tokens), config.kv_heads, config.width + 1), config.dtype
+        )
         self.slot: Array | None = None  # (N,) index into B * T, where there are empty slots
         if not step.full and step.sequence is not None and not self.doubled:
             self.slot = (step.sequence - step.rows.start) * self.width + step.place
@@ -210,15 +211,16 @@ class Attention:
 
     def _store(self, layer: int, keys: Array, values: Array) -> None:
         """keys, values (N, K, E) into the cache at their positions."""
-        step, width, rows = self.step, self.config.width, len(self.step.tokens)
+        step, columns, rows = self.step, self.with_ones.shape[-1], len(self.step.tokens)
         of_keys, of_values = self.cache.keys[layer], self.cache.values[layer]
-        keys, values = keys[:rows], values[:rows]
+        self.with_ones[..., :-1] = values[:rows]
+        keys = keys[:rows]
         if step.span is not None:
             of_keys[0, :, :, step.span] = keys.transpose(1, 2, 0)
-            of_values[0, :, step.span, :width] = values.transpose(1, 0, 2)
+            of_values[0, :, step.span, :columns] = self.with_ones.transpose(1, 0, 2)
         else:
             of_keys[step.sequence, :, :, step.position] = keys
-            of_values[step.sequence, :, step.position, :width] = values
+            of_values[step.sequence, :, step.position, :columns] = self.with_ones
 
     def _lay_out(self, queries: Array) -> Array:
         """queries (N, H, E) -> (B, K, T R, E); slots that are not real hold zeros."""
@@ -242,8 +244,11 @@ class Attention:
                 piece = np.concatenate((piece, np.zeros_like(piece)), axis=2)
             product = np.matmul(piece, keys)
             scores = product[:, :, :rows]
+            small = product.min() >= -MODEST and product.max() <= MODEST  # in one sweep each
             scores[..., self.open :] += self.bias[:, :, start:end]
-            scores -= scores.max(axis=-1, keepdims=True)
+            if not small:  # keep exp in range; each row decides by its own largest score
+                largest = scores.max(axis=-1, keepdims=True)
+                scores -= np.where(np.abs(largest) <= MODEST, 0, largest)
             np.exp(scores, out=scores)  # unnormalised weights
             sums = np.matmul(product, values)[:, :, :rows]
             parts.append(sums[..., :e] / sums[..., e : e + 1])

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from lab.domains import is_whole as is_whole
 from lab.domains import positive, whole
 
 
