@@ -68,6 +68,9 @@ class ModelConfig:
                 raise ValueError(f"{name}={getattr(self, name)!r} must be one of {choices}")
         for name in ("rope_base", "eps", "weight_bits"):
             fill(name, positive(name, getattr(self, name)))
+        for name in ("bias", "tied"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ValueError(f"{name}={getattr(self, name)!r} must be True or False")
         fill("dtype", _float_type(self.dtype))
 
     @property

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import os
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +57,8 @@ class Report:
     def close(self) -> None:
         """Print the JSON, if that is what was asked for."""
         if self.as_json:
-            json.dump(self.content, sys.stdout, default=_plain, ensure_ascii=False, indent=1)
+            ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
+            json.dump(self.content, sys.stdout, default=_plain, ensure_ascii=ascii_only, indent=1)
             print()
 
 
@@ -88,6 +91,18 @@ def quantity(value: float, unit: str = "") -> str:
     return f"{value:.3g} {unit}".rstrip()
 
 
+def run(main: Callable[[], None]) -> None:
+    """Run a script's main: any terminal can show it, and a reader may stop early (`| head`)."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # Greek letters on an ASCII terminal
+    try:
+        main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to say
+        sys.exit(1)
+
+
 def arguments(description: str, **extra: dict[str, Any]) -> argparse.ArgumentParser:
     """The options that every script has: --seed, --fast, --json."""
     parser = argparse.ArgumentParser(
@@ -102,10 +117,9 @@ def arguments(description: str, **extra: dict[str, Any]) -> argparse.ArgumentPar
 
 
 def _seed(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"seed={value} must be >= 0")
-    return value
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number >= 0")
+    return int(text)
 
 
 def _plain(value: Any) -> Any:

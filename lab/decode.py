@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from lab import domains
 from lab.drafting import Drafting, Gamma
 from lab.forward import Forward, Loop, drive
 from lab.ledger import Ledger
@@ -118,6 +119,7 @@ def speculate(
     """The loop; arguments as `speculative_generate`. Draft None is plain decoding."""
     dice, decide = as_dice(rng), as_rule(rule)
     _check_sampling(sampling=sampling, draft_sampling=draft_sampling)
+    _check_ledgers(target_ledger=target_ledger, draft_ledger=draft_ledger)
     text = Text(target, prompt, n_new, sampling, stop, target_ledger, on_token)
     drafting = Drafting(draft, draft_sampling or sampling, text, gamma, draft_ledger)
     yield from text.prefill()
@@ -141,10 +143,8 @@ def verify(decide: Verify, target_probs: Array, proposal: Proposal, dice: Dice) 
     accepted, drafts, vocab = len(verdict.path), len(proposal), target_probs.shape[1]
     if tuple(verdict.path) != tuple(range(accepted)) or accepted > drafts:
         raise ValueError(f"rule: path={verdict.path} must be 0, 1, ... of {drafts} drafts")
-    if not 0 <= verdict.token < vocab:
-        raise ValueError(f"rule: token={verdict.token} must be within 0..{vocab - 1}")
-    if not accepted <= verdict.tested <= drafts:
-        raise ValueError(f"rule: tested={verdict.tested} must be within {accepted}..{drafts}")
+    domains.whole("rule: token", verdict.token, 0, vocab - 1)
+    domains.whole("rule: tested", verdict.tested, accepted, drafts)
     return verdict
 
 
@@ -152,3 +152,9 @@ def _check_sampling(**settings: Sampling | None) -> None:
     for name, value in settings.items():
         if not (isinstance(value, Sampling) or (value is None and name == "draft_sampling")):
             raise ValueError(f"{name}={value!r} must be a lab.sampling.Sampling")
+
+
+def _check_ledgers(**ledgers: Ledger | None) -> None:
+    for name, value in ledgers.items():
+        if value is not None and not (hasattr(value, "add") and hasattr(value, "phase")):
+            raise ValueError(f"{name}={value!r} must be a lab.ledger.Ledger, or None")

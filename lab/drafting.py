@@ -72,26 +72,37 @@ class Drafting:
         allowed, vocab = self.text.allowed, self.text.vocab
         if allowed == 0:
             return Proposal(np.zeros(0, np.int64))
-        proposal = self.state.propose(self.text.view, allowed, dice)
+        proposal: Any = self.state.propose(self.text.view, allowed, dice)
         if isgenerator(proposal):
             proposal = yield from proposal
-        if not isinstance(proposal, Proposal):
-            raise ValueError(f"proposal={proposal!r} must be a lab.verify.Proposal")
-        drafts = domains.tokens("proposal.tokens", proposal.tokens, vocab)
-        if len(drafts) > allowed:
-            raise ValueError(f"proposal has {len(drafts)} drafts, {allowed} were allowed")
-        if proposal.probs is not None and np.shape(proposal.probs) != (len(drafts), vocab):
-            raise ValueError(
-                f"proposal.probs must be (N={len(drafts)}, V={vocab}), "
-                f"got {np.shape(proposal.probs)}"
-            )
-        self.calls += len(drafts) if isinstance(self.state, ModelDraft) else 1
-        return Proposal(drafts, proposal.probs, proposal.parents)
+        if isinstance(self.state, ModelDraft):
+            self.calls += allowed
+            drafted: Proposal = proposal
+            return drafted
+        self.calls += 1
+        return _checked(proposal, allowed, vocab)
 
     def settle(self) -> None:
         """After a round: a model's cache goes back to what was kept, never to less than it had."""
         if isinstance(self.state, ModelDraft):
             self.state.settle(self.text.tokens)
+
+
+def _checked(proposal: Any, allowed: int, vocab: int) -> Proposal:
+    """What a drafter returned, if it is a proposal with laws."""
+    if not isinstance(proposal, Proposal):
+        raise ValueError(f"proposal={proposal!r} must be a lab.verify.Proposal")
+    drafts = domains.tokens("proposal.tokens", proposal.tokens, vocab)
+    if len(drafts) > allowed:
+        raise ValueError(f"proposal has {len(drafts)} drafts, {allowed} were allowed")
+    probs = proposal.probs
+    if probs is not None:
+        probs = domains.law("proposal.probs", probs)
+        if probs.shape != (len(drafts), vocab):
+            raise ValueError(
+                f"proposal.probs must be (N={len(drafts)}, V={vocab}), got {probs.shape}"
+            )
+    return Proposal(drafts, probs, proposal.parents)
 
 
 class ModelDraft:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lab import domains
 from lab.decode import Generation
 from lab.ngram import TokenCache
 from lab.sampling import Sampling
@@ -38,6 +39,7 @@ class Script:
         self.open: list[tuple[int, int]] = []  # (question, another possible answer)
 
     def choose(self, probs: Array) -> int:
+        probs = np.asarray(probs)
         possible = np.flatnonzero(probs > 0)
         token = int(self._answer([int(i) for i in possible]))
         self.probability = self.probability * probs[token]
@@ -116,8 +118,9 @@ def round_law(rule: Any, target_probs: Any, draft_probs: Any, gamma: int = 2) ->
     gamma : drafts, where the laws are functions
     """
     decide = as_rule(rule)
-    if not callable(draft_probs):
-        gamma = len(draft_probs)
+    gamma = domains.whole("gamma", gamma) if callable(draft_probs) else len(draft_probs)
+    if not callable(target_probs) and len(target_probs) < gamma + 1:
+        raise ValueError(f"target_probs has {len(target_probs)} rows, gamma + 1 = {gamma + 1}")
     target, draft = _as_function(target_probs), _as_function(draft_probs)
 
     def run(dice: Any) -> tuple[int, ...]:
@@ -188,6 +191,7 @@ class Audit:
 
 def audit(run: Run, reference_law: Law, max_leaves: int = MAX_LEAVES) -> Audit:
     """Compare `run(dice)` with a law, exactly."""
+    _check_sum(reference_law)
     law: Law = {}
     leaves = depth = 0
     expected: dict[str, float] = {}
@@ -227,6 +231,7 @@ def assert_lossless(rule: Any, vocab: int = 3, gamma: int = 2, seed: int = 0) ->
     Tried exactly, on `LAW_SETS` sets of random laws that depend on the whole prefix, so that every
     row has its own and residuals have one token or several. For pytest, here and elsewhere.
     """
+    vocab, gamma = domains.whole("vocab", vocab, 1), domains.whole("gamma", gamma, 1)
     for number in range(LAW_SETS):
         rng = np.random.default_rng([seed, vocab, gamma, number])
         target, draft = _random_laws(rng, vocab), _random_laws(rng, vocab)
@@ -333,10 +338,14 @@ class HashLM:
 
 
 def _as_function(probs: Any) -> Callable[[tuple[int, ...]], Array]:
-    if callable(probs):
-        return lambda prefix: np.asarray(probs(prefix))
-    rows = np.asarray(probs)
-    return lambda prefix: np.asarray(rows[len(prefix)])
+    """The laws as a function of the prefix, each checked to be one."""
+
+    def law(prefix: tuple[int, ...]) -> Array:
+        found = np.asarray(probs(prefix) if callable(probs) else probs[len(prefix)])
+        domains.law(f"law after {prefix}", found)
+        return found
+
+    return law
 
 
 def _check_sum(law: Mapping[Any, Any]) -> None:

@@ -33,11 +33,17 @@ class RandomDice:
     """A dice that spends exactly one `rng.random()` per question."""
 
     def __init__(self, rng: Any) -> None:
+        if not callable(getattr(rng, "random", None)):
+            raise ValueError(
+                f"rng={rng!r} must be a numpy.random.Generator, or a dice with choose and accept"
+            )
         self.rng = rng
 
     def choose(self, probs: Array) -> int:
         cumulative = np.add.accumulate(probs, dtype=np.float64)  # (V,)
-        total = cumulative[-1]
+        total = cumulative[-1] if len(cumulative) else 0.0
+        if not 0 < total < np.inf:
+            raise ValueError(f"probs must hold probabilities with a sum above 0, got sum {total}")
         # The first index whose sum lies above the draw has a probability above 0. Rounding can
         # lift the draw to the total itself; then it is the first index that reaches the total.
         token = cumulative.searchsorted(self.rng.random() * total, side="right")
@@ -54,10 +60,6 @@ def as_dice(rng: Any) -> Dice:
     if hasattr(rng, "choose") and hasattr(rng, "accept"):
         dice: Dice = rng
         return dice
-    if not callable(getattr(rng, "random", None)):
-        raise ValueError(
-            f"rng={rng!r} must be a numpy.random.Generator, or a dice with choose and accept"
-        )
     return RandomDice(rng)
 
 
@@ -96,7 +98,10 @@ class Sampling:
         so with a penalty on, rows at different positions are asked one by one (`probs_after`).
         A logit of -inf is probability 0. NaN, +inf or a row of -inf: ValueError.
         """
-        logits = np.array(logits, dtype=np.float64)
+        try:
+            logits = np.array(logits, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"logits must be real numbers (..., V), got {logits!r}") from None
         if logits.ndim == 0 or logits.shape[-1] == 0:
             raise ValueError(f"logits must be (..., V) with V >= 1, got shape {logits.shape}")
         if self.repetition_penalty != 1 and len(history):
@@ -152,16 +157,21 @@ class Sampling:
 def residual(target_probs: Array, draft_probs: Array) -> Array:
     """Law of the replacement token after a rejection (section 2.3): norm(max(0, p - q)).
 
-    Where that is empty (p = q, up to rounding) it is p. Laws (V,) -> (V,), of floats or of exact
-    fractions; the inputs are untouched.
+    Where that is empty (p = q, up to rounding) it is p. Laws (..., V) -> (..., V), of floats or of
+    exact fractions; the inputs are untouched.
     """
-    if target_probs.shape != draft_probs.shape:
+    target, draft = np.asarray(target_probs), np.asarray(draft_probs)
+    if target.shape != draft.shape or not target.ndim:
         raise ValueError(
-            f"target_probs {target_probs.shape} and draft_probs {draft_probs.shape} differ in shape"
+            f"target_probs {target.shape} and draft_probs {draft.shape} must be (..., V), alike"
         )
-    gap = np.maximum(target_probs - draft_probs, 0)  # (V,)
-    mass = gap.sum()  # = 1 - beta
-    return target_probs.copy() if mass == 0 else gap / mass
+    gap = np.maximum(target - draft, 0)
+    mass = gap.sum(axis=-1, keepdims=True)  # = 1 - beta
+    empty = mass == 0
+    if empty.any():
+        gap, mass = np.where(empty, target, gap), np.where(empty, 1, mass)
+    law: Array = gap / mass
+    return law
 
 
 def _one_hot(tokens: Array, shape: tuple[int, ...]) -> Floats:

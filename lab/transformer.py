@@ -117,7 +117,7 @@ class Transformer:
         normal(0, 1), residual outputs and head scaled. With the default scales the model is
         peaked enough (about 1.8 nats) for its drafts to differ in worth.
         """
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(domains.whole("seed", seed))
         params = {}
         for name, shape in config.shapes().items():
             if name in ("embedding", "positions"):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lab import domains
 from lab.sampling import Dice, residual
 
 Array = npt.NDArray[Any]
@@ -82,7 +83,11 @@ def chain_rule(verify: ChainVerify) -> Verify:
         if draft_probs is None:
             draft_probs = np.zeros_like(target_probs[: len(drafts)])
             draft_probs[np.arange(len(drafts)), drafts] += 1
-        accepted, token = verify(target_probs, draft_probs, drafts, dice)
+        answer = verify(target_probs, draft_probs, drafts, dice)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise ValueError(f"rule: it returned {answer!r}, which must be (accepted, token)")
+        accepted = domains.whole("rule: accepted", answer[0], 0, len(drafts))
+        token = domains.whole("rule: token", answer[1], 0, target_probs.shape[1] - 1)
         return Verdict(tuple(range(accepted)), token, min(accepted + 1, len(drafts)))
 
     return rule

@@ -18,7 +18,7 @@ from typing import Any
 
 from lab import bench, intensity, measure
 from lab.checkpoint import load_trained
-from lab.console import Report, arguments, quantity
+from lab.console import Report, arguments, quantity, run
 from lab.corpus import held_out_tokens
 from lab.decode import autoregressive_generate
 from lab.intensity import Cost, Pass
@@ -316,4 +316,4 @@ def print_times(report: Report, models: dict[str, Transformer], seed: int, fast:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from lab import bench, measure
 from lab.checkpoint import load_trained
-from lab.console import Report, arguments, quantity, with_error
+from lab.console import Report, arguments, quantity, run, with_error
 from lab.corpus import held_out_tokens
 from lab.decode import Round
 from lab.engine import generate_many
@@ -335,4 +335,4 @@ def print_times(report: Report, subject: Subject, repeats: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lab import theory
-from lab.console import Report, arguments, with_error
+from lab.console import Report, arguments, run, with_error
 from lab.decode import Generation, View, speculative_generate
 from lab.estimate import alpha_from_rounds, tokens_per_call
 from lab.exact import Audit, Law, TableLM, audit, plain_law
@@ -410,4 +410,4 @@ def print_ends(report: Report, runs: Sequence[Generation]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import Any
 
 from lab import measure, theory
-from lab.console import Report, arguments, quantity, with_error
+from lab.console import Report, arguments, quantity, run, with_error
 from lab.estimate import accepted_per_drafted, alpha_from_betas, alpha_from_rounds
 from lab.intensity import one_token
 from lab.ledger import CONVENTIONS
@@ -401,4 +401,4 @@ def print_times(report: Report, clock: Sequence[tuple[str, float]]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

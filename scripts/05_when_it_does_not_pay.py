@@ -23,7 +23,7 @@ from typing import Any
 from lab import bench, hardware, theory
 from lab.bench import RowCosts
 from lab.checkpoint import load_trained
-from lab.console import Report, arguments
+from lab.console import Report, arguments, run
 from lab.hardware import Device, ModelSize
 from lab.linear import row_product
 from lab.transformer import ModelConfig, Transformer
@@ -384,4 +384,4 @@ def print_consequences(report: Report, found: Sequence[tuple[str, RowCosts]]) ->
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

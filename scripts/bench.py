@@ -21,7 +21,7 @@ from typing import Any
 from lab import bench
 from lab.bench import Ratio
 from lab.checkpoint import load_trained
-from lab.console import Report, arguments
+from lab.console import Report, arguments, run
 from lab.transformer import ModelConfig, Transformer
 
 ROWS = (1, 2, 4, 8)
@@ -130,4 +130,4 @@ def print_script(report: Report, fast: bool) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)
