@@ -26,7 +26,7 @@ from lab.measure import (
     streams,
     texts_of,
 )
-from lab.pairs import Pair
+from lab.pairs import Pair, random_pair
 from lab.stats import GoodnessOfFit, goodness_of_fit
 from lab.sweep import sweep
 from lab.text import Generation
@@ -92,6 +92,20 @@ def loop_cells(
         own = slice(i * len(prompts), (i + 1) * len(prompts))
         cells.append(LoopCell(draft.name, gamma, tuple(runs[own]), tuple(betas[own])))
     return cells
+
+
+def precise_cell(seed: int, prompts: int = 2048, gamma: int = 4) -> LoopCell:
+    """The random model's bigram in a run that resolves about half a per cent; all cores."""
+    pair = random_pair(seed, prompts)
+    bigram, parts = pair.draft("bigram"), 4
+    jobs = [
+        partial(loop_cells, pair.target, bigram, pair.prompts[i::parts], 96, (gamma,), seed, 40, i)
+        for i in range(parts)
+    ]
+    cells = [cell for found in sweep(jobs) for cell in found]
+    runs = tuple(run for cell in cells for run in cell.runs)
+    betas = tuple(beta for cell in cells for beta in cell.betas)
+    return LoopCell(bigram.name, gamma, runs, betas)
 
 
 @dataclass(frozen=True)

@@ -181,23 +181,15 @@ def test_an_error_in_a_job_comes_through():
 
 
 @pytest.mark.slow
-def test_the_bigrams_shortfall_of_about_one_per_cent_shows_in_a_large_run():
-    """False alarm below 1e-3 (|t| of 3.3); the true shortfall is near 1 %."""
-    pair = random_pair(0, prompts=2048)
-    bigram = pair.draft("bigram")
-    (cell,) = loop_cells(pair.target, bigram, pair.prompts, 96, (4,), 0, 40)
-    gap = cell.gap(0.001, 1)
-    assert not gap.agrees
-    assert -0.03 < gap.difference / gap.expected < -0.003
-    assert cell.lag_correlation > 0.1
-
-
-@pytest.mark.slow
-def test_the_model_drafts_have_no_such_correlation():
-    pair = random_pair(0, prompts=256)
+def test_the_model_drafts_have_no_shortfall():
+    """Family-wise false alarm 1e-3; a difference of 1.5 % would be seen."""
+    pair = random_pair(0, prompts=512)
     for name in ("INT4", "3 layers", "1 layer"):
         (cell,) = loop_cells(pair.target, pair.draft(name), pair.prompts, 96, (4,), 0, 41)
-        assert abs(cell.lag_correlation) < 0.05
+        gap = cell.gap(0.001, 3)
+        assert gap.agrees
+        assert gap.smallest_detectable / gap.expected < 0.02
+        assert cell.lag_correlation < 0.05  # positive correlation is what costs
 
 
 def test_ledger_totals_are_sums_of_rows(cells):

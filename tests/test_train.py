@@ -233,6 +233,7 @@ def test_script_writes_a_model_and_its_report_and_leaves_nothing_else(script, tm
     assert all(word in line for word in ("step 30/30", "loss", "nats", "s left"))
 
 
+@pytest.mark.slow
 def test_script_stopped_within_a_step_goes_on_to_the_same_files(script, tmp_path, monkeypatch):
     """A signal in the middle of a step lets that step end; models that are done stay done."""
     advance, calls = Trainer.advance, []
