@@ -24,9 +24,10 @@ import numpy.typing as npt
 
 from lab.decode import speculative_generate
 from lab.engine import generate_many
+from lab.layers import Linear
 from lab.linear import Matrix, row_product
 from lab.measure import paired_ratio, paired_seconds, random_prompts, streams
-from lab.transformer import Linear, ModelConfig, Transformer
+from lab.transformer import ModelConfig, Transformer
 
 Array = npt.NDArray[Any]
 Call = Callable[[], object]

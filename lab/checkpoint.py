@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lab.config import ModelConfig
+from lab.files import replacing
 from lab.transformer import Transformer
 
 __all__ = ["load", "load_trained", "save"]
@@ -67,13 +68,8 @@ def save(
             raise ValueError(f"params[{name!r}] holds NaN, or numbers too large for {dtype!r}")
     settings = asdict(config) | {"dtype": np.dtype(config.dtype).name}
     header = np.array(json.dumps({"format": FORMAT, "config": settings}))
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with open(partial, "wb") as file:
-            np.savez(file, header=header, **arrays)  # type: ignore[arg-type]
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as partial, open(partial, "wb") as file:
+        np.savez(file, header=header, **arrays)  # type: ignore[arg-type]
 
 
 def load(path: str | os.PathLike[str]) -> Transformer:

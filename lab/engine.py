@@ -10,16 +10,16 @@ Shapes: B sequences still running, T tokens of the longest request, N rows, V = 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from inspect import signature
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lab import domains
 from lab.decode import speculate
 from lab.drafting import Gamma
-from lab.forward import Forward, Loop, respond
+from lab.forward import Forward, Loop, compute, respond
 from lab.ledger import Ledger
 from lab.sampling import Sampling
 from lab.text import Generation
@@ -43,31 +43,23 @@ class Pool:
     def answer(self, requests: Sequence[Forward]) -> list[Array | None]:
         """One forward for all requests, which are of one kind (prefill or not, one ledger)."""
         self._settle()
-        batch, first = len(self.seats), requests[0]
-        row = {id(seat): b for b, seat in enumerate(self.seats)}
-        rows = [row[id(request.cache)] for request in requests]
-        sizes = [len(request.tokens) for request in requests]
-        counts = np.zeros(batch, np.int64)
+        place = {id(seat): b for b, seat in enumerate(self.seats)}
+        rows = np.array([place[id(request.cache)] for request in requests])
+        sizes = np.array([len(request.tokens) for request in requests])
+        counts = np.zeros(len(self.seats), np.int64)
         counts[rows] = sizes
-        tokens = np.zeros((batch, max(sizes)), np.int64)
+        tokens = np.zeros((len(self.seats), sizes.max()), np.int64)  # (B, T)
         for b, request in zip(rows, requests, strict=True):
             tokens[b, : len(request.tokens)] = request.tokens
-        counted: dict[str, Any] = {} if first.ledger is None else {"ledger": first.ledger}
-        if first.prefill:
-            append = getattr(self.model, "prefill", self.model.forward)
-            with nullcontext() if first.ledger is None else first.ledger.phase("prefill"):
-                append(tokens, self.cache, counts=counts, **counted)
-        else:
-            logits = self.model.forward(tokens, self.cache, counts=counts, **counted)
-        for request, size in zip(requests, sizes, strict=True):
-            request.cache.length += size
-        if first.prefill:
+        logits = compute(requests[0], self.model, tokens, self.cache, counts=counts)
+        for request in requests:
+            request.cache.length += len(request.tokens)
+        if logits is None:
             return [None] * len(requests)
-        ends = np.cumsum(sizes).tolist()
-        picked = np.repeat(np.array(rows) * tokens.shape[1], sizes)
-        picked += np.arange(ends[-1]) - np.repeat(np.array(ends) - sizes, sizes)
-        laws = logits.reshape(-1, logits.shape[-1])[picked]  # (N, V)
-        return _processed(laws, requests, ends)
+        ends = sizes.cumsum()
+        slots = np.repeat(rows * tokens.shape[1] - (ends - sizes), sizes) + np.arange(ends[-1])
+        asked = logits.reshape(-1, logits.shape[-1])[slots]  # (N, V)
+        return _processed(asked, requests, ends.tolist())
 
     def _settle(self) -> None:
         """Truncate the batched cache to what the rows hold. Finished rows leave when they are half
@@ -96,9 +88,7 @@ class Seat:
         return self
 
     def truncate(self, length: int) -> None:
-        if not 0 <= length <= self.length:
-            raise ValueError(f"length={length} must be within 0..{self.length}")
-        self.length = length
+        self.length = domains.whole("length", length, 0, self.length)
 
     def forward(self, tokens: Array, cache: Seat, **counted: Any) -> Array:
         """A forward of this sequence alone."""
@@ -130,6 +120,12 @@ def generate_many(
     on how rows are grouped. With gamma 0 or draft None it is plain decoding. Models without
     batches (`new_cache(batch)`, `forward(..., counts=)`) are run row by row. The ledgers count a
     weight once per batch.
+
+    Raises
+    ------
+    ValueError
+        As `speculative_generate`, before any forward; also where `rngs` or a list of `gamma` has
+        another length than `prompts`, or one generator is given twice.
     """
     prompts, rngs, stop = _lists(prompts=prompts, rngs=rngs, stop=stop)
     gammas = list(gamma) if isinstance(gamma, Sequence | np.ndarray) else [gamma] * len(prompts)

@@ -19,12 +19,13 @@ from lab import theory
 from lab.estimate import Estimate, alpha_from_betas
 from lab.intensity import one_token
 from lab.interval import row_labels
+from lab.layers import Linear
 from lab.ledger import MATMUL_OPS
 from lab.linear import Matrix
 from lab.measure import PLAIN, Draft, laws_along
 from lab.quant import QuantizedMatrix
 from lab.stats import clustered_mean
-from lab.transformer import Linear, Transformer
+from lab.transformer import Transformer
 
 Array = npt.NDArray[Any]
 Tokens = npt.NDArray[np.int64]

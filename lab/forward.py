@@ -60,14 +60,10 @@ def drive(loop: Loop[T]) -> T:
 
 def respond(request: Forward) -> Array | None:
     """Compute one request by itself."""
-    model, ledger = request.model, request.ledger
-    counted: dict[str, Any] = {} if ledger is None else {"ledger": ledger}
+    model = request.model
+    logits = compute(request, model, request.tokens, request.cache)
     if request.prefill:
-        append = getattr(model, "prefill", model.forward)
-        with nullcontext() if ledger is None else ledger.phase("prefill"):
-            append(request.tokens, request.cache, **counted)
         return None
-    logits = model.forward(request.tokens, request.cache, **counted)
     if np.shape(logits) != (len(request.tokens), model.vocab):
         raise ValueError(
             f"logits must be (T={len(request.tokens)}, V={model.vocab}), got {np.shape(logits)}"
@@ -75,3 +71,16 @@ def respond(request: Forward) -> Array | None:
     if request.sampling is None:
         return np.asarray(logits)
     return request.sampling.probs_after(logits, request.history, request.tokens)
+
+
+def compute(request: Forward, model: Any, tokens: Array, cache: Any, **counts: Any) -> Any:
+    """The model's logits for tokens of a request's kind, None for a prefill; counted where the
+    request brings a ledger."""
+    ledger = request.ledger
+    extra = counts if ledger is None else counts | {"ledger": ledger}
+    if not request.prefill:
+        return model.forward(tokens, cache, **extra)
+    append = getattr(model, "prefill", model.forward)
+    with nullcontext() if ledger is None else ledger.phase("prefill"):
+        append(tokens, cache, **extra)
+    return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 
 from lab.backprop import Params, Tokens, init_params, loss_and_grads
 from lab.config import ModelConfig
+from lab.files import replacing
 
 __all__ = ["Recipe", "Trainer"]
 
@@ -170,10 +170,8 @@ class Trainer:
         for kind, group in self._state().items():
             arrays |= {f"{kind}/{name}": value for name, value in group.items()}
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".partial")
-        with open(partial, "wb") as file:
+        with replacing(path) as partial, open(partial, "wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
-        os.replace(partial, path)
 
     def load_state(self, path: Path) -> None:
         """Go on from where `save_state` left off.

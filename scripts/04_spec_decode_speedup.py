@@ -25,7 +25,7 @@ from lab import measure, theory
 from lab.console import Report, arguments, quantity, run, with_error
 from lab.estimate import accepted_per_drafted, alpha_from_betas, alpha_from_rounds
 from lab.intensity import one_token
-from lab.ledger import CONVENTIONS
+from lab.ledger import CONVENTIONS, MATMUL_OPS
 from lab.pairs import Pair, random_pair, text_pair
 from lab.paper import FIGURE_3, FIGURE_3_STARTS, TABLE_1
 from lab.speedup import (
@@ -186,6 +186,7 @@ def print_pair(report: Report, pair: Pair, seed: int) -> None:
     laws = measure.laws_along(pair.target, texts, measure.PLAIN)
     own = [law[start - 1 :] for law, start in zip(laws, starts, strict=True)]
     whole = one_token(pair.target, pair.prompts[0])
+    matrices = one_token(pair.target, pair.prompts[0], MATMUL_OPS)
     report.section(
         f"The {pair.name}",
         f"Target: {pair.target.config.n_layers} layers, d {pair.target.config.d_model}, V "
@@ -201,8 +202,8 @@ def print_pair(report: Report, pair: Pair, seed: int) -> None:
             [
                 draft.name,
                 with_error(alpha.value, alpha.stderr),
-                f"{cost.flops / whole.flops:.3f}",
-                f"{cost.weight_bytes / whole.weight_bytes:.3f}",
+                f"{one_token(draft.model, pair.prompts[0], MATMUL_OPS).flops / matrices.flops:.3f}",
+                f"{cost.weight_bytes / whole.weight_bytes:.4f}",
             ]
         )
     report.table(

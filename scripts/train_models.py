@@ -11,7 +11,6 @@ import argparse
 import ctypes
 import hashlib
 import json
-import os
 import signal
 import sys
 import time
@@ -22,6 +21,7 @@ import lab  # noqa: F401  (one BLAS thread, before NumPy is loaded)
 from lab import checkpoint, corpus
 from lab.backprop import held_out_loss
 from lab.config import ModelConfig
+from lab.files import replacing
 from lab.train import Recipe, Trainer
 
 MODELS = {
@@ -136,9 +136,8 @@ def update_report(path: Path, name: str, entry: dict[str, object]) -> None:
         "sha256_of_text": hashlib.sha256(text).hexdigest(),
     }
     report["measured"] = MEASURED
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    with replacing(path) as partial:
+        partial.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
 def main(argv: list[str] | None = None) -> int:
