@@ -177,19 +177,19 @@ class Attention:
         repeat = config.n_heads // config.kv_heads
         self.doubled = len(step.tokens) == 1  # the one row comes twice
         self.width = 2 if self.doubled else step.width  # slots per sequence
-        rows = self.width * repeat
-        pieces = -(-rows // max(2, SMALL_PRODUCT // (span * aligned(config.width + 1))))
-        self.pieces = list(itertools.pairwise(rows * i // pieces for i in range(pieces + 1)))
+        self.pieces = _pieces(self.width * repeat, span * aligned(config.width + 1))
         self.scale = config.width**-0.5
         self.with_ones = np.ones(
             (len(step.tokens), config.kv_heads, config.width + 1), config.dtype
         )
+        self.bias: Array | None
         self.slot: Array | None = None  # (N,) index into B * T, where there are empty slots
         if not step.full and step.sequence is not None and not self.doubled:
             self.slot = (step.sequence - step.rows.start) * self.width + step.place
-        last_seen = cache.lengths[step.rows, None] + np.arange(self.width)  # (B, T)
         if self.doubled:
-            last_seen[:, 1] = last_seen[:, 0]
+            self.open, self.bias = step.end, None  # all that is beyond is hidden from both
+            return
+        last_seen = cache.lengths[step.rows, None] + np.arange(self.width)  # (B, T)
         self.open = int(last_seen.min()) + 1  # positions before this are open to every row
         hidden = np.arange(self.open, span) > last_seen[..., None]
         bias = np.where(hidden, -np.inf, 0).astype(config.dtype)
@@ -244,8 +244,11 @@ class Attention:
                 piece = np.concatenate((piece, np.zeros_like(piece)), axis=2)
             product = np.matmul(piece, keys)
             scores = product[:, :, :rows]
-            small = product.min() >= -MODEST and product.max() <= MODEST  # in one sweep each
-            scores[..., self.open :] += self.bias[:, :, start:end]
+            small = np.maximum.reduce(np.abs(product), axis=None) <= MODEST  # False for NaN
+            if self.bias is None:
+                scores[..., self.open :] = -np.inf
+            else:
+                scores[..., self.open :] += self.bias[:, :, start:end]
             if not small:  # keep exp in range; each row decides by its own largest score
                 largest = scores.max(axis=-1, keepdims=True)
                 scores -= np.where(np.abs(largest) <= MODEST, 0, largest)
@@ -253,3 +256,11 @@ class Attention:
             sums = np.matmul(product, values)[:, :, :rows]
             parts.append(sums[..., :e] / sums[..., e : e + 1])
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
+
+
+def _pieces(rows: int, size: int) -> list[tuple[int, int]]:
+    """Cut rows into even pieces of two at least, so that rows x size is a small product."""
+    pieces = -(-rows // max(2, SMALL_PRODUCT // size))
+    if pieces == 1:
+        return [(0, rows)]
+    return list(itertools.pairwise(rows * i // pieces for i in range(pieces + 1)))

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 from lab import measure, theory
+from lab.engine import generate_many
 from lab.intensity import one_token
 from lab.ledger import MATMUL_OPS, Ledger
+from lab.linear import row_product
 from lab.measure import Draft
 from lab.ngram import NGramLM
 from lab.pairs import Pair, own_drafts, random_pair, text_pair
+from lab.sampling import Sampling
 from lab.speedup import accepted_fit, loop_cells, measure_pair
 from lab.sweep import sweep
 from lab.transformer import ModelConfig, Transformer
@@ -232,3 +235,28 @@ def test_t7_a_repeated_measurement_starts_from_nothing(pair):
     assert first[1] != second[1]
     plain = [measure.count_plain(pair.target, pair.prompts, 24, 7) for _ in range(2)]
     assert plain[0].target.rows() == plain[1].target.rows()
+
+
+@pytest.mark.skipif(not row_product().row_invariant, reason="rounds by how rows are grouped")
+@pytest.mark.parametrize("gamma", range(9))
+def test_at_t_0_the_trained_targets_text_is_the_same_with_every_draft(trained, gamma):
+    """20 prompts; at γ 4 with a stop token too, a line's end."""
+    prompts, ends = trained.prompts, set()
+    settings = {"sampling": Sampling(temperature=0), "stop": (10,) if gamma == 4 else ()}
+    rngs = measure.streams(len(prompts), 0)
+    plain = generate_many(trained.target, None, prompts, 16, 0, rngs=rngs, **settings)
+    for draft in trained.drafts:
+        found = generate_many(
+            trained.target, draft.model, prompts, 16, gamma, rngs=rngs, **settings
+        )
+        for run, wanted in zip(found, plain, strict=True):
+            np.testing.assert_array_equal(run.tokens, wanted.tokens)
+            assert run.finish == wanted.finish
+        ends |= {r.end for run in found for r in run.rounds}
+    assert not gamma or {"reject", "full"} <= ends
+    assert ("stop" in ends) == (gamma == 4)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return text_pair(0, prompts=20, prompt_length=24)
