@@ -76,7 +76,7 @@ def speculative_generate(
     Parameters
     ----------
     target : a language model: `vocab`, `new_cache()`, `forward(tokens, cache) -> (T, V)`
-    draft : a language model of the same vocabulary, or a drafter (`vocab`, `start(prompt)`)
+    draft : a language model of the same vocabulary, or a `lab.drafting.Drafter`
     prompt : at least one token
     n_new : new tokens at most; fewer after a stop token, or where a context ends
     gamma : drafts per round, or a function of the `View` that gives them
@@ -137,7 +137,12 @@ def verify(decide: Verify, target_probs: Array, proposal: Proposal, dice: Dice) 
     """Ask the rule; without drafts there is nothing to ask, the one row is drawn from."""
     if not len(proposal):
         return Verdict((), dice.choose(target_probs[0]), 0)
-    verdict = decide(target_probs, proposal, dice)
+    try:
+        verdict = decide(target_probs, proposal, dice)
+    except TypeError as error:
+        if "argument" in str(error):
+            error.add_note("a rule takes (target_probs, proposal, dice); see lab.verify.chain_rule")
+        raise
     if not isinstance(verdict, Verdict):
         raise ValueError(f"rule: it returned {verdict!r}, which must be a lab.verify.Verdict")
     accepted, drafts, vocab = len(verdict.path), len(proposal), target_probs.shape[1]

@@ -128,7 +128,8 @@ def tokens(name: str, value: Any, vocab: int) -> Ints:
     except ValueError:  # rows of several lengths
         raise ValueError(f"{name}={value!r} must be one row of tokens") from None
     if ids.ndim != 1:
-        raise ValueError(f"{name} must be one row of tokens, got shape {ids.shape}")
+        text = f" {value!r}: see lab.corpus.encode" if isinstance(value, str) else ""
+        raise ValueError(f"{name} must be one row of tokens, got shape {ids.shape}{text}")
     if not ids.size:
         return np.zeros(0, np.int64)
     if ids.dtype.kind not in "iu":

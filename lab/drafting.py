@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import isgenerator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,26 @@ from lab.verify import Proposal
 
 Array = npt.NDArray[Any]
 Gamma = int | Callable[[View], int]
+
+
+class Drafter(Protocol):
+    """A draft that is no language model. `start` is called once per sequence."""
+
+    vocab: int
+
+    def start(self, prompt: Array) -> DrafterState: ...
+
+
+class DrafterState(Protocol):
+    """What a drafter keeps for one sequence."""
+
+    def propose(self, view: View, gamma: int, dice: Dice) -> Any:
+        """A `Proposal` of at most gamma tokens to follow `view.tokens`.
+
+        Draw them with `dice.choose(law)` and give those laws as `probs`; `probs` None says that
+        they were certain. May be a generator that yields `Forward` requests and returns it.
+        Whether to go on may depend on tokens that stay in it, never on one that is thrown away.
+        """
 
 
 class Drafting:
@@ -48,6 +68,8 @@ class Drafting:
             self.state = ModelDraft(draft, sampling, len(prompt), ledger)
         else:
             self.state = draft.start(prompt)
+            if not callable(getattr(self.state, "propose", None)):
+                raise ValueError(f"draft={draft!r}: start(prompt) must return a drafter's state")
 
     @property
     def cache(self) -> Any:

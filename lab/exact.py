@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lab import domains
-from lab.decode import Generation
+from lab.decode import Generation, verify
 from lab.ngram import TokenCache
 from lab.sampling import Sampling
 from lab.verify import Proposal, as_rule
@@ -130,9 +130,8 @@ def round_law(rule: Any, target_probs: Any, draft_probs: Any, gamma: int = 2) ->
             laws.append(draft(tuple(drafts)))
             drafts.append(dice.choose(laws[-1]))
         rows = np.stack([target(tuple(drafts[:i])) for i in range(gamma + 1)])  # (gamma + 1, V)
-        if not gamma:
-            return (dice.choose(rows[0]),)
-        verdict = decide(rows, Proposal(np.array(drafts), np.stack(laws)), dice)
+        proposal = Proposal(np.array(drafts, np.int64), np.array(laws) if laws else None)
+        verdict = verify(decide, rows, proposal, dice)
         return (*(drafts[i] for i in verdict.path), verdict.token)
 
     return output_law(run)
@@ -228,8 +227,9 @@ def counts_of(generation: Generation) -> dict[str, int]:
 def assert_lossless(rule: Any, vocab: int = 3, gamma: int = 2, seed: int = 0) -> None:
     """Fail unless one round of `rule` leaves the target's law as it is.
 
-    Tried exactly, on `LAW_SETS` sets of random laws that depend on the whole prefix, so that every
-    row has its own and residuals have one token or several. For pytest, here and elsewhere.
+    `assert_lossless(chain_rule(my_rule))` for a function of (target_probs, draft_probs, drafts,
+    dice). Tried exactly, on `LAW_SETS` sets of random laws that depend on the whole prefix, so that
+    every row has its own and residuals have one token or several. For pytest, here and elsewhere.
     """
     vocab, gamma = domains.whole("vocab", vocab, 1), domains.whole("gamma", gamma, 1)
     for number in range(LAW_SETS):
@@ -351,7 +351,10 @@ def _as_function(probs: Any) -> Callable[[tuple[int, ...]], Array]:
 def _check_sum(law: Mapping[Any, Any]) -> None:
     total = sum(law.values())
     if abs(total - 1) > 1e-12:
-        raise ValueError(f"the branches' probabilities sum to {total}, not 1: a law was not one")
+        raise ValueError(
+            f"the branches' probabilities sum to {total}, not 1: a law was not one, or a draw did "
+            "not go through the dice"
+        )
 
 
 def _prefix_mass(law: Law, prefix: tuple[int, ...]) -> Any:

@@ -196,6 +196,19 @@ def ops_factor(alpha: ArrayLike, gamma: ArrayLike, c_hat: ArrayLike) -> FloatOrA
     return _plain(np.where(np.isinf(tokens), 1 + costs, factor))
 
 
+def ops_factor_with_catch_up(alpha: ArrayLike, gamma: ArrayLike, c_hat: ArrayLike) -> FloatOrArray:
+    """Theorem 3.11 with what it leaves out: after a full acceptance the draft reads its last token.
+
+    The draft then computes gamma + alpha^gamma rows a round, not gamma:
+    ((gamma + alpha^gamma) c_hat + gamma + 1) / E(gamma). No forward more: no weight is read again.
+    Arguments and errors as `ops_factor`.
+    """
+    alphas, gammas = domains.alphas(alpha), domains.gammas(gamma, endless=False)
+    costs = domains.costs("c_hat", c_hat)
+    rows = (gammas + alphas**gammas * (gammas > 0)) * costs  # of the draft, in rows of the target
+    return _plain((rows + gammas + 1) / _tokens(alphas, gammas))
+
+
 def improvement_bound(alpha: ArrayLike, c: ArrayLike) -> FloatOrArray:
     """(1 + alpha) / (1 + c): the least that the best gamma gains if alpha > c (Corollary 3.9).
 

@@ -279,7 +279,9 @@ def print_phases(report: Report, name: str, model: Transformer, seed: int) -> No
 def print_times(report: Report, models: dict[str, Transformer], seed: int, fast: bool) -> None:
     """What the clock says, apart."""
     repeats, n_new = (3, 16) if fast else (12, 32)
-    report.section("Times of this machine", "They differ from run to run; ratios less than times.")
+    report.section(
+        "Times of this machine", "They differ from run to run; ratios less so than times."
+    )
     report.table("This machine (bench.machine)", ("what", "value"), bench.machine(), key="machine")
     rows = []
     for name, model in models.items():

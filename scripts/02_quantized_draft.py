@@ -197,7 +197,7 @@ def print_groups(report: Report, subjects: Sequence[Subject]) -> None:
     seen = sum(gap.t > _critical(gap, len(gaps)) for gap in gaps)
     report.say(
         f"More scales make the weight error smaller in all {len(rows)} cases; the gain in α is "
-        f"beyond chance in {seen} of them (family-wise {FALSE_ALARM:g}), "
+        f"beyond chance in {seen} of them (at a {FALSE_ALARM:g} chance of any false alarm), "
         f"{min(gap.value for gap in gaps):.4f} to {max(gap.value for gap in gaps):.4f}.",
         seen=seen,
     )

@@ -278,15 +278,15 @@ def print_level(report: Report, seed: int, trials: int, batches: int) -> None:
         )
     report.section("A χ² that holds its level")
     report.table(
-        f"False alarms in {trials} samples of {size} (lawtest.false_alarms), in batches of {BATCH} "
-        "seeded runs of the loop, and of χ² between two samples at the limit of one",
+        "False alarms of χ²: against the exact law, on the real loop, between two samples",
         ("law", "level", "one sample", "real runs", "two samples", "in the limit"),
         rows,
         key="level",
     )
     report.say(
-        "Against the exact law χ² is wrong as often as it says. Against a second sample the "
-        "statistic is twice as large, and a sound decoder is called wrong far more often."
+        f"In {trials} samples of {size} (lawtest.false_alarms), and in batches of {BATCH} runs of "
+        "the loop. Against the exact law χ² is wrong as often as it says. Against a second sample "
+        "the statistic is twice as large, and a sound decoder is called wrong far more often."
     )
 
 

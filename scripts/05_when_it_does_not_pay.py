@@ -364,7 +364,7 @@ def print_consequences(report: Report, found: Sequence[tuple[str, RowCosts]]) ->
     most = found[0][1].most
     report.table(
         f"Best γ with the measured v, γ ≤ {most}, beside Thm 3.8 (theory.best_gamma)",
-        ("α", "c", "Thm 3.8", "model", "products", "that γ gives", "best γ with v"),
+        ("α", "c", "Thm 3.8", "model", "products", "speed at\nThm 3.8's γ", "best γ with v"),
         rows,
         key="consequences",
     )

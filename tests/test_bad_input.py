@@ -483,3 +483,19 @@ def test_w4_a_script_without_its_model_fails_and_prints_no_result(tmp_path, gone
     assert done.returncode != 0
     assert f"{gone}.npz" in done.stderr.splitlines()[-1]
     assert done.stdout == ""
+
+
+def test_w8_a_drafter_without_propose_is_named_before_any_forward():
+    class NoPropose:
+        vocab = 11
+
+        def start(self, prompt):
+            return object()
+
+    with pytest.raises(ValueError, match=r"draft=.*start"):
+        speculative_generate(HashLM(), NoPropose(), [1], 3, 2, rng=np.random.default_rng(0))
+
+
+def test_w8_text_is_no_prompt():
+    with pytest.raises(ValueError, match=r"prompt.*To be.*encode"):
+        speculative_generate(HashLM(), None, "To be", 3, 0, rng=np.random.default_rng(0))

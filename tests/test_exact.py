@@ -20,7 +20,7 @@ from lab.exact import (
 )
 from lab.sampling import Sampling, residual
 from lab.theory import acceptance, expected_tokens
-from lab.verify import RULES, chain_rule
+from lab.verify import RULES, Verdict, chain_rule
 
 HALF = np.array([0.5, 0.5])
 
@@ -362,3 +362,35 @@ def test_m18_more_than_ten_different_faults_are_refused():
         if all(total_variation(law, other) > 1e-6 for other in distinct):
             distinct.append(law)
     assert len(distinct) - 1 >= 10
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (lambda target_probs, proposal, dice: (0, 1), "rule.*Verdict"),
+        (lambda target_probs, proposal, dice: Verdict((0, 1, 2), 0, 2), "path"),
+        (lambda target_probs, proposal, dice: Verdict((1,), 0, 1), "path"),
+        (chain_rule(lambda p, q, drafts, dice: (0, 1.5)), "rule.*token"),
+        (chain_rule(lambda p, q, drafts, dice: (-1, 0)), "rule.*accepted"),
+        (chain_rule(lambda p, q, drafts, dice: 3), r"accepted, token"),
+    ],
+)
+def test_w8_what_is_no_verdict_is_refused_as_the_loop_does(rule, words):
+    with pytest.raises(ValueError, match=words):
+        assert_lossless(rule)
+
+
+def test_a_rule_with_randomness_of_its_own_is_told_so():
+    rng = np.random.default_rng(0)
+
+    def hidden(target_probs, draft_probs, drafts, dice):
+        return 0, dice.choose(target_probs[0] if rng.random() < 0.5 else draft_probs[0])
+
+    with pytest.raises(ValueError, match="did not go through the dice"):
+        assert_lossless(chain_rule(hidden))
+
+
+def test_a_rule_of_four_arguments_is_told_how_to_wrap_it():
+    with pytest.raises(TypeError) as error:
+        assert_lossless(lambda p, q, drafts, dice: (0, 0))
+    assert "chain_rule" in " ".join(error.value.__notes__)

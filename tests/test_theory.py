@@ -22,6 +22,7 @@ from lab.theory import (
     expected_tokens,
     improvement_bound,
     ops_factor,
+    ops_factor_with_catch_up,
     speedup_limit,
     walltime_speedup,
 )
@@ -750,3 +751,14 @@ def test_inputs_are_left_alone():
     conditional_acceptance(survival)
     assert_allclose([target, draft], FIX_A, rtol=0)
     assert_allclose(survival, [0.8, 0.6], rtol=0)
+
+
+def test_catch_up_rows_are_counted_where_all_drafts_were_accepted():
+    for alpha, gamma, c_hat in ((0.8, 5, 0.1), (0.86, 2, 1.0), (0.0, 3, 0.5), (1.0, 4, 0.25)):
+        rows = gamma + alpha**gamma  # of the draft, a round
+        wanted = (rows * c_hat + gamma + 1) / expected_tokens(alpha, gamma)
+        assert ops_factor_with_catch_up(alpha, gamma, c_hat) == pytest.approx(wanted, rel=1e-14)
+    assert ops_factor_with_catch_up(0.7, 0, 0.5) == 1  # without drafts nothing catches up
+    assert ops_factor_with_catch_up(0.7, 3, 0.0) == ops_factor(0.7, 3, 0.0)
+    with pytest.raises(ValueError, match="gamma"):
+        ops_factor_with_catch_up(0.7, INF, 0.5)
