@@ -1,7 +1,7 @@
 """The targets and drafts that the scripts measure, and prompts to run them on.
 
-One pair is random, as in the lesson this lab grew from: it speaks no language, but it is made in a
-second and its drafts differ in worth. The other has learned real text.
+One pair is random: it speaks no language, but it is made in a second and its drafts differ in
+worth. The other has learned real text.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def print_corollary(report: Report) -> None:
 
 
 def study(report: Report, pair: Pair, seed: int, fast: bool, random: bool) -> None:
-    """Rows B4 to B8 of the lesson, on one target."""
+    """Its drafts, their α, the real loop, a histogram and the ledger."""
     n_new = (48 if fast else 96) if random else (32 if fast else 64)
     print_pair(report, pair, seed)
     cells = measure_pair(pair, n_new, GAMMAS, LEDGER_DRAFTS, LEDGER_GAMMAS, 2 if fast else 4, seed)

@@ -4,7 +4,7 @@ The number of tokens is fixed, not the time: the same seed on the same machine g
 weights. Ctrl-C saves what was done; the same command goes on from there.
 
     python scripts/train_models.py                    about 20 minutes on one core
-    python scripts/train_models.py --fast --out /tmp/models
+    python scripts/train_models.py --fast --out models
 """
 
 import argparse

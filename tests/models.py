@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lab.exact import HashLM, TableLM
+from lab.linear import row_product
 from lab.ngram import TokenCache
 from lab.sampling import Sampling
 from lab.verify import Proposal
@@ -272,3 +273,12 @@ def _target_length(fault, length, before, k, a):
 def _greedy(model, tokens, cache):
     """Argmax after each token."""
     return model.forward(tokens, cache).argmax(axis=-1).tolist() if tokens else []
+
+
+def assert_same(actual, expected):
+    """The same bits; within rounding where this machine's BLAS cannot give them."""
+    assert actual.dtype == expected.dtype
+    if row_product().row_invariant:
+        np.testing.assert_array_equal(actual, expected)
+    else:
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)

@@ -8,8 +8,8 @@ import copy
 
 import numpy as np
 import pytest
+from models import assert_same
 
-from lab.linear import row_product
 from lab.transformer import KVCache, ModelConfig, Transformer
 
 SMALL = {"vocab": 23, "d_model": 16, "n_layers": 2, "n_heads": 4, "d_ff": 24, "max_len": 100}
@@ -33,15 +33,6 @@ def lm(request):
 
 def text(*shape, seed=0):
     return np.random.default_rng([12, seed]).integers(0, SMALL["vocab"], shape)
-
-
-def assert_same(actual, expected):
-    """The same bits; within rounding where this machine's BLAS cannot give them."""
-    assert actual.dtype == expected.dtype
-    if row_product().row_invariant:
-        np.testing.assert_array_equal(actual, expected)
-    else:
-        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
 
 def fed(lm, *parts):

@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
+from models import assert_same
 
 from lab.ledger import FIELDS, MATMUL_OPS, Ledger
 from lab.linear import row_product
@@ -61,15 +62,6 @@ def logits_of(lm, *parts):
     """Logits (T, V) of a text fed in parts to one new cache."""
     cache = lm.new_cache()
     return np.concatenate([lm.forward(part, cache) for part in parts])
-
-
-def assert_same(actual, expected):
-    """The same bits; within rounding where this machine's BLAS cannot give them."""
-    assert actual.dtype == expected.dtype
-    if row_product().row_invariant:
-        np.testing.assert_array_equal(actual, expected)
-    else:
-        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
 
 # ---- The oracle: float64, one position and one head at a time, no cache ------------------------
