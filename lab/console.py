@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +36,29 @@ class Report:
                 print(wrapped(text))
 
     def table(
-        self, title: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], key: str = ""
+        self,
+        title: str,
+        headers: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        key: str = "",
+        values: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """A table; cells are strings already formatted, or values formatted here."""
-        cells = [[cell(value) for value in row] for row in rows]
-        self.content["parts"].append(
-            {"table": key or title, "headers": list(headers), "rows": [list(r) for r in rows]}
-        )
+        """A table; cells are strings already formatted, or values formatted here.
+
+        `values` has the numbers of each row by name, unrounded, for JSON. Headers may be two lines.
+        """
+        names = [" ".join(header.split()) for header in headers]
+        part: dict[str, Any] = {
+            "table": key or title,
+            "headers": names,
+            "rows": [list(row) for row in rows],
+        }
+        if values is not None:
+            part["values"] = [dict(row) for row in values]
+        self.content["parts"].append(part)
         if not self.as_json:
             print(f"\n{title}")
+            cells = [[cell(value) for value in row] for row in rows]
             numeric = ["right" if i else "left" for i in range(len(headers))]
             print(tabulate(cells, headers=headers, disable_numparse=True, colalign=numeric))
 

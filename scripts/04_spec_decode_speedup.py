@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
 from lab import measure, theory
 from lab.console import Report, arguments, quantity, run, with_error
+from lab.equation1 import Gap
 from lab.estimate import accepted_per_drafted, alpha_from_betas, alpha_from_rounds
 from lab.intensity import one_token
 from lab.ledger import CONVENTIONS, MATMUL_OPS
@@ -216,26 +218,11 @@ def print_pair(report: Report, pair: Pair, seed: int) -> None:
 
 def print_loop(report: Report, pair: Pair, cells: Sequence[LoopCell], random: bool) -> None:
     """Tokens per target call of the real loop beside eq. (1)."""
-    gaps = {}
-    rows = []
+    gaps, rows, values = {}, [], []
     for cell in cells:
-        gap = cell.gap(FAMILY_LEVEL, len(cells))
-        gaps[cell.draft, cell.gamma] = gap
-        rounds = [r for run in cell.runs for r in run.rounds if r.drafted]
-        rows.append(
-            [
-                cell.draft,
-                cell.gamma,
-                with_error(cell.alpha.value, cell.alpha.stderr),
-                with_error(gap.measured, cell.tokens_per_call.stderr),
-                f"{gap.expected:.3f}",
-                f"{gap.difference / gap.expected:+.1%}",
-                f"{gap.smallest_detectable / gap.expected:.1%}",
-                "no" if gap.agrees else "YES",
-                f"{alpha_from_rounds(rounds).value:.3f}",
-                f"{accepted_per_drafted(rounds).value:.3f}",
-            ]
-        )
+        gap = gaps[cell.draft, cell.gamma] = cell.gap(FAMILY_LEVEL, len(cells))
+        rows.append(_loop_row(cell, gap))
+        values.append({"draft": cell.draft, **asdict(gap), "agrees": gap.agrees})
     report.table(
         "The real loop, T = 1: tokens per target call beside eq. (1) (equation1.eq1_gap)",
         (
@@ -252,6 +239,7 @@ def print_loop(report: Report, pair: Pair, cells: Sequence[LoopCell], random: bo
         ),
         rows,
         key=f"loop, {pair.name}",
+        values=values,
     )
     differing = [name for name, gap in gaps.items() if not gap.agrees]
     report.say(
@@ -276,6 +264,22 @@ def print_loop(report: Report, pair: Pair, cells: Sequence[LoopCell], random: bo
             "On real text acceptance is correlated from position to position, so eq. (1) is not "
             f"exact; these few prompts would show only differences of up to {widest:.0%}."
         )
+
+
+def _loop_row(cell: LoopCell, gap: Gap) -> list[Any]:
+    rounds = [r for run in cell.runs for r in run.rounds if r.drafted]
+    return [
+        cell.draft,
+        cell.gamma,
+        with_error(cell.alpha.value, cell.alpha.stderr),
+        with_error(gap.measured, cell.tokens_per_call.stderr),
+        f"{gap.expected:.3f}",
+        f"{gap.difference / gap.expected:+.1%}",
+        f"{gap.smallest_detectable / gap.expected:.1%}",
+        "no" if gap.agrees else "YES",
+        f"{alpha_from_rounds(rounds).value:.3f}",
+        f"{accepted_per_drafted(rounds).value:.3f}",
+    ]
 
 
 def print_histogram(report: Report, pair: Pair, cells: Sequence[LoopCell], random: bool) -> None:
@@ -341,6 +345,18 @@ def print_ledger(report: Report, pair: Pair, cells: Sequence[SavingsCell]) -> No
         ),
         [_whole_row(cell) for cell in cells],
         key=f"ledger with the draft, {pair.name}",
+        values=[
+            {
+                "draft": cell.draft,
+                "gamma": cell.gamma,
+                "flops": cell.flops,
+                "weight_bytes": cell.weight_bytes,
+                "kv_bytes": cell.kv_bytes,
+                "all_bytes": cell.all_bytes,
+                "bytes_per_token": cell.bytes_per_token,
+            }
+            for cell in cells
+        ],
     )
     report.say(
         "Thm 3.11 counts γ rows of the draft a round. After a full acceptance the draft also reads "

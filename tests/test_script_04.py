@@ -17,8 +17,13 @@ def found():
 
 def table(found, key):
     (part,) = [part for part in found if part.get("table") == key]
-    headers = [" ".join(header.split()) for header in part["headers"]]  # they may be two lines
-    return [dict(zip(headers, row, strict=True)) for row in part["rows"]]
+    return [dict(zip(part["headers"], row, strict=True)) for row in part["rows"]]
+
+
+def values(found, key):
+    """The numbers of each row, unrounded."""
+    (part,) = [part for part in found if part.get("table") == key]
+    return part["values"]
 
 
 def saying(found, words):
@@ -63,6 +68,20 @@ def test_every_draft_and_gamma_has_its_cell(found, pair, drafts):
         slope = row["γ"] * (row["γ"] + 1) / 2  # of E in α, at most; α is printed to .0005
         assert float(row["eq. (1)"]) == pytest.approx(expected, abs=0.0005 * (slope + 1))
         assert float(row["least that would count"].rstrip("%")) > 0
+
+
+@pytest.mark.parametrize("pair", ["random model", "model trained on Shakespeare"])
+def test_json_holds_the_numbers_that_the_tables_round(found, pair):
+    for kind in ("loop", "ledger with the draft"):
+        rows, numbers = table(found, f"{kind}, {pair}"), values(found, f"{kind}, {pair}")
+        assert [row["draft"] for row in rows] == [number["draft"] for number in numbers]
+    for row, cell in zip(
+        table(found, f"loop, {pair}"), values(found, f"loop, {pair}"), strict=True
+    ):
+        assert row["eq. (1)"] == f"{cell['expected']:.3f}"
+        assert cell["expected"] == theory.expected_tokens(cell["alpha"], cell["gamma"])
+        assert cell["difference"] == cell["measured"] - cell["expected"]
+        assert row["differs"] == ("no" if cell["agrees"] else "YES")
 
 
 def test_b6_the_three_model_drafts_agree_with_eq_1(found):
