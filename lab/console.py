@@ -14,6 +14,8 @@ from typing import Any
 
 from tabulate import tabulate
 
+from lab import domains
+
 
 class Report:
     """Collects what a script finds; prints it as text, or as one JSON object with `--json`.
@@ -122,7 +124,9 @@ def arguments(description: str, **extra: dict[str, Any]) -> argparse.ArgumentPar
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seed", type=_seed, default=0, help="seed of all random streams (0)")
+    parser.add_argument(
+        "--seed", type=whole_number, default=0, help="seed of all random streams (0)"
+    )
     parser.add_argument("--fast", action="store_true", help="smaller samples, the same tables")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
     for name, options in extra.items():
@@ -130,9 +134,25 @@ def arguments(description: str, **extra: dict[str, Any]) -> argparse.ArgumentPar
     return parser
 
 
-def _seed(text: str) -> int:
+def whole_number(text: str) -> int:
+    """An option that is a whole number >= 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number >= 0")
+    return int(text)
+
+
+def positive_number(text: str) -> float:
+    """An option that is a finite number above 0."""
+    try:
+        return domains.positive("it", float(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a finite number above 0") from None
+
+
+def positive_whole_number(text: str) -> int:
+    """An option that is a whole number >= 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number >= 1")
     return int(text)
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from lab import bench, hardware, theory
 from lab.bench import RowCosts
 from lab.checkpoint import load_trained
-from lab.console import Report, arguments, run
+from lab.console import Report, arguments, positive_number, run
 from lab.hardware import Device, ModelSize
 from lab.linear import row_product
 from lab.transformer import ModelConfig, Transformer
@@ -42,11 +42,11 @@ EIGHT_B = ModelConfig(  # a usual shape of eight billion weights; only its sizes
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    default = Device()
+    default, rate = Device(), {"type": positive_number}
     args = arguments(
         __doc__,
-        flop_rate={"type": float, "default": default.flop_rate, "help": "FLOP/s (%(default)g)"},
-        bandwidth={"type": float, "default": default.bandwidth, "help": "bytes/s (%(default)g)"},
+        flop_rate=rate | {"default": default.flop_rate, "help": "FLOP/s (%(default)g)"},
+        bandwidth=rate | {"default": default.bandwidth, "help": "bytes/s (%(default)g)"},
     ).parse_args(argv)
     device = Device(args.flop_rate, args.bandwidth)
     report = Report("When speculative decoding does not pay", args.json)

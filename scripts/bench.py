@@ -21,7 +21,7 @@ from typing import Any
 from lab import bench
 from lab.bench import Ratio
 from lab.checkpoint import load_trained
-from lab.console import Report, arguments, run
+from lab.console import Report, arguments, positive_whole_number, run
 from lab.transformer import ModelConfig, Transformer
 
 ROWS = (1, 2, 4, 8)
@@ -34,7 +34,11 @@ MAIN_SCRIPT = Path(__file__).with_name("04_spec_decode_speedup.py")
 def main(argv: Sequence[str] | None = None) -> None:
     args = arguments(
         __doc__,
-        repeats={"type": int, "default": None, "help": "of every measurement (12; 3 if fast)"},
+        repeats={
+            "type": positive_whole_number,
+            "default": None,
+            "help": "of every measurement (12; 3 if fast)",
+        },
         no_scripts={"action": "store_true", "help": "leave out the time of script 04"},
     ).parse_args(argv)
     repeats = (3 if args.fast else 12) if args.repeats is None else args.repeats

