@@ -158,6 +158,7 @@ class ModelDraft:
     def settle(self, tokens: Array) -> None:
         """Forget what was fed beyond the text but its last token: the rejected drafts."""
         held = min(self.cache.length, len(tokens) - 1)
+        assert held >= min(self.cache.length, self.known), "never below where the round began"
         assert (self.fed[self.known : held] == tokens[self.known : held]).all(), "a prefix of it"
         truncate("draft", self.cache, held)
 

@@ -116,7 +116,7 @@ def oracle(config, params, tokens):
         for t, h in np.ndindex(size, heads):
             group = h * kv_heads // heads
             scores = [queries[t, h] @ keys[s, group] / math.sqrt(width) for s in range(t + 1)]
-            weights = np.exp(scores)
+            weights = np.exp(np.array(scores) - max(scores))
             for s in range(t + 1):
                 mixed[t, h] += weights[s] / weights.sum() * values[s, group]
         x = x + dense(mixed.reshape(size, -1), at + "attn_out")
@@ -148,6 +148,29 @@ def test_logits_equal_the_oracles(variant):
         expected = oracle(config, params, tokens)
         assert np.abs(expected).max() > 0.5, "a case on which something happens"
         np.testing.assert_allclose(logits, expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("scale", [4, 20, 60])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_attention_scores_of_any_size(dtype, scale):
+    """Beyond 88 a float32 exp overflows; rows with large and with small scores lie side by side."""
+    config = ModelConfig(**SMALL, dtype=dtype)
+    params, tokens = random_params(config), text(40)
+    params["layers.0.qkv"] = params["layers.0.qkv"] * scale
+    lm = Transformer.from_params(config, params)
+    whole = logits_of(lm, tokens)
+    seen = lm.new_cache()
+    lm.forward(tokens, seen)
+    size = np.abs(seen.keys[0]).max() * config.width**0.5  # of a key, which scores grow with
+    assert (size > 40) == (scale > 4), "the case is what it says"
+    tolerance = 1e-9 if dtype == "float64" else 2e-2  # a score of 1,000 is known to 1e-4 only
+    np.testing.assert_allclose(whole, oracle(config, params, tokens), rtol=0, atol=tolerance)
+    for width in (1, 2, 3, 5, 8):
+        parts = np.split(tokens, range(width, 40, width))
+        assert_same(logits_of(lm, *parts), whole)
+    batch = lm.new_cache(2)  # and beside a text whose scores are its own
+    logits = lm.forward(np.stack([tokens, tokens[::-1]]), batch)
+    assert_same(logits[0], whole)
 
 
 @pytest.mark.parametrize("changes", [{"rope_base": 3.0}, {"rope_base": 10000}, {"eps": 0.3}])
