@@ -30,6 +30,7 @@ import numpy.typing as npt
 from lab import domains
 from lab.domains import Floats, Ints
 from lab.ledger import Ledger
+from lab.verify import Proposal
 
 MAX_ORDER = 5
 LEAST_WEIGHT = 1e-9  # smaller prior weights could underflow to a probability of 0
@@ -298,3 +299,53 @@ def _documents(tokens: Any) -> list[Any]:
 def _weight(name: str, value: float) -> float:
     allowed = f"finite and at least {LEAST_WEIGHT:g}"
     return domains.number(name, value, allowed, lambda x: np.isfinite(x) & (x >= LEAST_WEIGHT))
+
+
+class PromptLookup:
+    """Prompt lookup: proposes what followed an earlier occurrence of the last tokens (Saxena 2023).
+
+    A `lab.drafting.Drafter` that keeps nothing: the last n_max tokens are looked up in all text so
+    far, then one token fewer, down to n_min. The continuation that is found was certain to be
+    proposed, so its tokens have probability one; one that reaches the end of the text is cut
+    there, not dropped. Nothing found: nothing is proposed, and the round is a plain step.
+
+    Parameters
+    ----------
+    vocab : V
+    n_min, n_max : tokens that must agree, at least and at most. A short match is often wrong where
+        text repeats its structure, and each wrong draft costs a target row.
+    match : "latest" or "earliest" of several occurrences of one length
+    """
+
+    max_len = None  # no limit
+
+    def __init__(self, vocab: int, n_min: int = 1, n_max: int = 3, match: str = "latest") -> None:
+        self.vocab = domains.whole("vocab", vocab, 1)
+        self.n_max = domains.whole("n_max", n_max, 1)
+        self.n_min = domains.whole("n_min", n_min, 1, self.n_max)
+        if match not in ("latest", "earliest"):
+            raise ValueError(f"match={match!r} must be 'latest' or 'earliest'")
+        self.match = match
+
+    def start(self, prompt: Ints) -> PromptLookup:
+        """The state of one sequence: nothing is kept between rounds."""
+        return self
+
+    def propose(self, view: Any, gamma: int, dice: Any) -> Proposal:
+        """At most `gamma` tokens to follow `view.tokens`, certain."""
+        return Proposal(self.lookup(view.tokens, gamma))
+
+    def lookup(self, tokens: Tokens, gamma: int) -> Ints:
+        """What followed the occurrence that is found: at most `gamma` tokens, maybe none.
+
+        >>> PromptLookup(9, n_min=2, n_max=2).lookup([5, 6, 7, 5, 6, 8, 5, 6], gamma=3)
+        array([8, 5, 6])
+        """
+        ids = domains.tokens("tokens", tokens, self.vocab)
+        for n in range(min(self.n_max, len(ids) - 1), self.n_min - 1, -1):
+            windows = np.lib.stride_tricks.sliding_window_view(ids[:-1], n)  # (S - n, n)
+            found = np.flatnonzero((windows == ids[-n:]).all(axis=1))
+            if len(found):
+                after = found[0 if self.match == "earliest" else -1] + n
+                return ids[after : after + gamma]
+        return ids[:0]

@@ -1,7 +1,8 @@
 """Verification rules: arrays in, a verdict out; no model, no cache.
 
 p = target law, q = draft law (Leviathan et al. 2023; Chen et al. and others swap the letters).
-The rules hold for floats and for exact fractions alike: no float literal, no cast.
+The rules hold for floats and for exact fractions alike: no float literal, no cast. `RULES` has them
+by name, each marked lossless or lossy; `lab.rule_laws` has what they give in closed form.
 Shapes: N drafts, V = vocabulary.
 """
 
@@ -9,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lab import domains
+from lab.rule_laws import typical_threshold
 from lab.sampling import Dice, residual
 
 Array = npt.NDArray[Any]
@@ -58,7 +61,10 @@ ChainVerify = Callable[[Array, Array, Array, Dice], tuple[int, int]]
 
 @dataclass(frozen=True)
 class Rule:
-    """A named rule: `rule(target_probs (N + 1, V), proposal, dice) -> Verdict`."""
+    """A named rule: `rule(target_probs (N + 1, V), proposal, dice) -> Verdict`.
+
+    lossless : whether the law of what is emitted is the target's, whatever the draft
+    """
 
     name: str
     verify: Verify
@@ -69,10 +75,11 @@ class Rule:
         return self.verify(target_probs, proposal, dice)
 
 
-def chain_rule(verify: ChainVerify) -> Verify:
+def chain_rule(verify: ChainVerify, whole_block: bool = False) -> Verify:
     """A rule from `verify(target_probs, draft_probs, drafts, dice) -> (accepted, token)`.
 
-    A draft that was certain has probability one under its law.
+    A draft that was certain has probability one under its law, whatever softmax it came from. The
+    drafts looked at are those up to the first rejection, or all of them with `whole_block`.
     """
 
     def rule(target_probs: Array, proposal: Proposal, dice: Dice) -> Verdict:
@@ -88,31 +95,140 @@ def chain_rule(verify: ChainVerify) -> Verify:
             raise ValueError(f"rule: it returned {answer!r}, which must be (accepted, token)")
         accepted = domains.whole("rule: accepted", answer[0], 0, len(drafts))
         token = domains.whole("rule: token", answer[1], 0, target_probs.shape[1] - 1)
-        return Verdict(tuple(range(accepted)), token, min(accepted + 1, len(drafts)))
+        tested = len(drafts) if whole_block else min(accepted + 1, len(drafts))
+        return Verdict(tuple(range(accepted)), token, tested)
 
     return rule
+
+
+# ---- Lossless -------------------------------------------------------------------------------
 
 
 def token_rule(
     target_probs: Array, draft_probs: Array, drafts: Array, dice: Dice
 ) -> tuple[int, int]:
-    """Speculative sampling (Algorithm 1): accept draft x with min(1, p(x) / q(x)), in order.
+    """Speculative sampling (Leviathan et al. 2023, Algorithm 1): accept draft x with
+    min(1, p(x) / q(x)), in order.
 
     After the first rejection the token is drawn from norm(max(0, p - q)) of that row; if all are
     accepted, from the target's next row. Returns how many were accepted, and the token.
     """
     for i, draft in enumerate(drafts):
-        p, q = target_probs[i], draft_probs[i]
-        if not q[draft] > 0:
-            raise ValueError(f"draft_probs[{i}] gives its own draft {draft} probability {q[draft]}")
-        if not dice.accept(min(1, p[draft] / q[draft])):
-            return i, dice.choose(residual(p, q))
+        if not dice.accept(min(1, _ratio(target_probs[i], draft_probs[i], draft))):
+            return i, dice.choose(residual(target_probs[i], draft_probs[i]))
     return len(drafts), dice.choose(target_probs[len(drafts)])
 
 
+def block_rule(
+    target_probs: Array, draft_probs: Array, drafts: Array, dice: Dice
+) -> tuple[int, int]:
+    """Block verification (Sun et al. 2024, arXiv 2403.10444, Algorithm 2): the drafts are judged
+    together, and the longest prefix whose own coin says yes is kept.
+
+    With w the weight min(1, w p(x) / q(x)) carried from draft to draft, the coin of a prefix says
+    yes with g / (g + 1 - w), g = Σ max(0, w p - q) over the row after it; that of all drafts with
+    w. The token is drawn from norm(max(0, w p - q)). Never fewer drafts than `token_rule` in the
+    mean; the same with one draft, or at temperature 0.
+    """
+    weights: list[Any] = [1]  # (N + 1)
+    for i, draft in enumerate(drafts):
+        weights.append(min(1, weights[i] * _ratio(target_probs[i], draft_probs[i], draft)))
+    if dice.accept(weights[-1]):
+        return len(drafts), dice.choose(target_probs[len(drafts)])
+    for kept in reversed(range(len(drafts))):
+        weighted = weights[kept] * target_probs[kept]
+        gain = np.maximum(weighted - draft_probs[kept], 0).sum()
+        lost = 1 - weights[kept]
+        # No draft kept needs no coin. A weight of 1 is kept, even where nothing is gained: 0 / 0.
+        if kept == 0 or dice.accept(gain / (gain + lost) if lost > 0 else 1):
+            break
+    return kept, dice.choose(residual(weighted, draft_probs[kept]))
+
+
+def match_rule(
+    target_probs: Array, draft_probs: Array, drafts: Array, dice: Dice
+) -> tuple[int, int]:
+    """Exact match: the target draws its own token at every row, and a draft is accepted if it is
+    that token. What is emitted is always the target's own draw.
+
+    Accepts with Σ p q, never more than `token_rule`; needs no draft laws.
+    """
+    for i, draft in enumerate(drafts):
+        token = dice.choose(target_probs[i])
+        if token != draft:
+            return i, token
+    return len(drafts), dice.choose(target_probs[len(drafts)])
+
+
+# ---- Lossy ----------------------------------------------------------------------------------
+
+
+def lenient(leniency: Any, scaled_residual: bool = True) -> Rule:
+    """Lenience (Leviathan et al. 2023, appendix A.5): q is multiplied by l before the comparison,
+    so a draft is accepted with min(1, p / (l q)), Σ min(p / l, q) in the mean.
+
+    No token comes out with more than p / l. l = 1 is `token_rule`. At temperature 0 nothing is
+    gained: p is one-hot (the paper's other variant compares with the raw law).
+
+    Parameters
+    ----------
+    leniency : l, above 0 and at most 1; a `Fraction` keeps fractions exact
+    scaled_residual : after a rejection the token is drawn from norm(max(0, p - l q)); False:
+        from norm(max(0, p - q)), which has the least bias that this acceptance allows
+    """
+    domains.number("leniency", leniency, "above 0 and at most 1", lambda x: (x > 0) & (x <= 1))
+    over, under = leniency.as_integer_ratio()  # exact, and right for floats and fractions alike
+
+    def verify(
+        target_probs: Array, draft_probs: Array, drafts: Array, dice: Dice
+    ) -> tuple[int, int]:
+        for i, draft in enumerate(drafts):
+            p, q = target_probs[i], draft_probs[i]
+            if not dice.accept(min(1, _ratio(p * under, q * over, draft))):
+                scaled = residual(p * under, q * over) if scaled_residual else residual(p, q)
+                return i, dice.choose(scaled)
+        return len(drafts), dice.choose(target_probs[len(drafts)])
+
+    name = f"lenient({leniency}{'' if scaled_residual else ', scaled_residual=False'})"
+    return Rule(name, chain_rule(verify), leniency == 1, "Leviathan et al. 2023, appendix A.5")
+
+
+def typical(epsilon: float = 0.09, delta: float = 0.3) -> Rule:
+    """Typical acceptance (Medusa, Cai et al. 2024, arXiv 2401.10774): a draft is accepted if
+    p(x) > min(epsilon, delta exp(-H(p))), H the entropy in nats; no coin, and q is not asked.
+
+    After a rejection, and after a full acceptance, the token is drawn from the target's own law p
+    of that row; it may well be the token that was rejected. So the first token has the law
+    q(x) [x typical] + p(x) q(not typical).
+
+    Parameters
+    ----------
+    epsilon, delta : the published model's; its helpers' defaults have the two swapped
+    """
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        domains.number(name, value, "in 0..1", domains.in_unit)
+
+    def verify(
+        target_probs: Array, draft_probs: Array, drafts: Array, dice: Dice
+    ) -> tuple[int, int]:
+        for i, draft in enumerate(drafts):
+            if not target_probs[i][draft] > typical_threshold(target_probs[i], epsilon, delta):
+                return i, dice.choose(target_probs[i])
+        return len(drafts), dice.choose(target_probs[len(drafts)])
+
+    return Rule(f"typical({epsilon}, {delta})", chain_rule(verify), False, "Cai et al. 2024")
+
+
+# ---- By name --------------------------------------------------------------------------------
+
 RULES = {
-    rule.name: rule
-    for rule in (Rule("token", chain_rule(token_rule), True, "Leviathan et al. 2023, Algorithm 1"),)
+    "token": Rule("token", chain_rule(token_rule), True, "Leviathan et al. 2023, Algorithm 1"),
+    "block": Rule(
+        "block", chain_rule(block_rule, whole_block=True), True, "Sun et al. 2024, Algorithm 2"
+    ),
+    "match": Rule("match", chain_rule(match_rule), True, "the target's own draw"),
+    "lenient": lenient(Fraction(1, 2)),
+    "typical": typical(),
 }
 
 
@@ -124,3 +240,10 @@ def as_rule(rule: Any) -> Verify:
         raise ValueError(f"rule={rule!r} must be one of {sorted(RULES)}, or a callable")
     found: Verify = rule
     return found
+
+
+def _ratio(p: Array, q: Array, draft: int) -> Any:
+    """p / q of a draft that was drawn from q."""
+    if not q[draft] > 0:
+        raise ValueError(f"draft_probs gives its own draft {draft} probability {q[draft]}")
+    return p[draft] / q[draft]

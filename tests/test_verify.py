@@ -17,6 +17,7 @@ from lab.theory import acceptance
 from lab.verify import RULES, Proposal, Verdict, as_rule, chain_rule, token_rule
 
 TOKEN = RULES["token"]
+LOSSLESS = [name for name, rule in RULES.items() if rule.lossless]
 
 
 def first_token(rule, p=P, q=Q):
@@ -186,7 +187,7 @@ def test_d15_a_lossy_mixture_is_labelled_and_off_by_default():
     mixed = 0.5 * P + 0.5 * Q
     np.testing.assert_allclose(first_token("token", mixed, Q), [0.375, 0.35, 0.10, 0.175])
     for name, rule in RULES.items():
-        assert rule.name == name
+        assert rule.name.startswith(name)
         assert rule.source
         lossless = np.allclose(first_token(rule), P, rtol=0, atol=1e-14)
         assert lossless == rule.lossless
@@ -268,8 +269,8 @@ def fractions(rows):
 @given(st.lists(counts, min_size=3, max_size=3), st.lists(counts, min_size=2, max_size=2))
 def test_in_fractions_the_law_is_exactly_the_targets(target, draft):
     target_probs, draft_probs = fractions(target), fractions(draft)
-    for name, rule in RULES.items():
-        emitted = round_law(rule, target_probs, draft_probs)
+    for name in LOSSLESS:
+        emitted = round_law(name, target_probs, draft_probs)
         completed = {}
         for tokens, mass in emitted.items():
             for rest in np.ndindex(*[3] * (3 - len(tokens))):
@@ -318,7 +319,7 @@ def test_n6_a_tiny_draft_probability_keeps_its_ratio():
 
 def test_a_draft_that_its_own_law_excludes_is_an_error():
     proposal = Proposal(np.array([2, 1]), np.array([[0.5, 0, 0.5], [1.0, 0, 0]]))
-    with pytest.raises(ValueError, match=r"draft_probs\[1\].*draft 1 probability 0"):
+    with pytest.raises(ValueError, match=r"draft_probs gives its own draft 1 probability 0"):
         TOKEN(np.full((3, 3), 1 / 3), proposal, ScriptedDice([0], [True, True]))
 
 
