@@ -20,7 +20,7 @@ lint: $(VENV)/installed-dev
 	$(RUN) -m mypy
 
 scripts: $(VENV)/installed
-	for script in scripts/0*.py; do $(RUN) $$script --fast || exit 1; done
+	for script in scripts/[0-9]*.py; do $(RUN) $$script --fast || exit 1; done
 
 bench: $(VENV)/installed
 	$(RUN) scripts/bench.py

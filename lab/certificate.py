@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Prefix = tuple[int, ...]
+PRINTED = 2  # violations that are printed
 Laws = Mapping[Prefix, tuple[Any, ...]]
 
 
@@ -18,6 +19,7 @@ class Violation:
     target, draft : the laws that matter, by prefix: {tokens so far: (V,)}
     text : the tokens whose probability is wrong
     got, due : that probability, and what it should be; exact fractions in a rule's certificate
+    what : what the text has or does, where that is no probability: then `got` and `due` are words
     """
 
     where: str
@@ -26,15 +28,11 @@ class Violation:
     text: Prefix
     got: Any
     due: Any
+    what: str = "has probability"
 
     def __str__(self) -> str:
-        lines = [f"text {_tokens(self.text)} has probability {self.got}, not {self.due}"]
-        lines += [f"  {self.where}"]
-        for name, laws in (("target", self.target), ("draft", self.draft)):
-            lines += [
-                f"  {name} after {_tokens(prefix)}: {', '.join(map(str, law))}"
-                for prefix, law in laws.items()
-            ]
+        lines = [f"text {named(self.text)} {self.what} {self.got}, not {self.due}"]
+        lines += [f"  {self.where}", *law_lines(self.target, self.draft)]
         return "\n".join(lines)
 
 
@@ -67,6 +65,33 @@ class Certificate:
     def holds(self) -> bool:
         return not self.violations
 
+    def __str__(self) -> str:
+        facts = {
+            "cells": f"{self.cells:,}",
+            "points": f"{self.points:,}",
+            "leaves": f"{self.leaves:,}",
+        }
+        if self.holds:
+            facts["error bound"] = f"{self.error_bound:.0e}"
+            if self.unseen is not None:
+                facts["unseen"] = f"{self.unseen:.1g}, the chance of a point in a cell not seen"
+        lines = [self.subject, f"  {'holds' if self.holds else 'DOES NOT HOLD'}"]
+        lines += [f"  {name:<12}{value}" for name, value in facts.items()]
+        lines += [f"  assumed: {text}" for text in self.assumptions if self.holds]
+        lines += [str(violation) for violation in self.violations[:PRINTED]]
+        more = len(self.violations) - PRINTED
+        return "\n".join([*lines, f"… and {more} more"] if more > 0 else lines)
 
-def _tokens(prefix: Prefix) -> str:
+
+def law_lines(target: Laws, draft: Laws) -> list[str]:
+    """The laws of both models, a line for each prefix."""
+    return [
+        f"  {name} after {named(prefix)}: {', '.join(map(str, law))}"
+        for name, laws in (("target", target), ("draft", draft))
+        for prefix, law in laws.items()
+    ]
+
+
+def named(prefix: Prefix) -> str:
+    """A text, for print."""
     return " ".join(map(str, prefix)) or "(nothing)"

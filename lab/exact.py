@@ -2,23 +2,44 @@
 
 A run is a function of a dice. `branches` calls it once for every sequence of answers that has a
 probability above 0, so what comes out is the whole law, caches, rollback, limits and all, not a
-sample of it. The small models at the end make such laws enumerable.
+sample of it. `lab.small` has models that make such laws enumerable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from lab import domains
 from lab.decode import Generation, verify
-from lab.ngram import TokenCache
+from lab.expectations import expectations
+from lab.rule_laws import PrefixLaw
 from lab.sampling import Sampling
+from lab.small import HashLM, SpreadLM, TableLM
 from lab.verify import Proposal, as_rule
+
+__all__ = [
+    "Audit",
+    "Difference",
+    "HashLM",
+    "Leaf",
+    "SpreadLM",
+    "TableLM",
+    "assert_lossless",
+    "audit",
+    "branches",
+    "completed",
+    "difference",
+    "output_law",
+    "plain_law",
+    "round_law",
+    "tokens_of",
+    "total_variation",
+]
 
 Array = npt.NDArray[Any]
 Run = Callable[[Any], Any]
@@ -40,25 +61,29 @@ class Script:
 
     def choose(self, probs: Array) -> int:
         probs = np.asarray(probs)
-        possible = np.flatnonzero(probs > 0)
-        token = int(self._answer([int(i) for i in possible]))
+        if self.asked == len(self.answers):  # what is replayed was found possible before
+            self._new((probs > 0).nonzero()[0].tolist())
+        token = self._next()
         self.probability = self.probability * probs[token]
         return token
 
     def accept(self, probability: Any) -> bool:
         if not 0 <= probability <= 1:
             raise ValueError(f"probability={probability} must be within 0..1")
-        possible = [answer for answer, p in ((1, probability), (0, 1 - probability)) if p > 0]
-        accepted = self._answer(possible) == 1
+        if self.asked == len(self.answers):
+            self._new([answer for answer, p in ((1, probability), (0, 1 - probability)) if p > 0])
+        accepted = self._next() == 1
         self.probability = self.probability * (probability if accepted else 1 - probability)
         return accepted
 
-    def _answer(self, possible: list[int]) -> int:
+    def _new(self, possible: list[int]) -> None:
+        """A question that was not asked before: take the first answer, note the others."""
         if not possible:
             raise ValueError("probs must have an entry above 0")
-        if self.asked == len(self.answers):
-            self.answers.append(possible[0])
-            self.open += [(self.asked, other) for other in possible[1:]]
+        self.answers.append(possible[0])
+        self.open += [(self.asked, other) for other in possible[1:]]
+
+    def _next(self) -> int:
         self.asked += 1
         return self.answers[self.asked - 1]
 
@@ -168,6 +193,26 @@ def total_variation(law: Mapping[Any, Any], other: Mapping[Any, Any]) -> Any:
     return sum(abs(law.get(k, 0) - other.get(k, 0)) for k in law.keys() | other.keys()) / 2
 
 
+class Difference(NamedTuple):
+    """How far a law is from the one it should be.
+
+    prefix : the shortest (then the smallest) whose probability differs by more than 1e-12, or None
+    p_reference, p_law : its probability under either
+    """
+
+    total_variation: float
+    prefix: tuple[int, ...] | None
+    p_reference: float
+    p_law: float
+
+
+def difference(law: Law, reference: Law) -> Difference:
+    """Compare two laws of texts."""
+    prefix = _first_difference(reference, law)
+    masses = (_prefix_mass(one, prefix or ()) for one in (reference, law))
+    return Difference(float(total_variation(law, reference)), prefix, *map(float, masses))
+
+
 @dataclass(frozen=True)
 class Audit:
     """A run's exact law beside the law it should have.
@@ -175,8 +220,11 @@ class Audit:
     first_difference : the shortest prefix whose probability differs by more than 1e-12, or None
     p_reference, p_run : its probability under either
     leaves, depth : branches taken, and the most questions asked in one
-    expected : exact expectations of drafted, tested, accepted, emitted, target_calls, draft_calls
-        (for runs that return a `Generation`)
+    expected : exact expectations, for runs that return a `Generation`: of the counters drafted,
+        tested, accepted, emitted, target_calls, draft_calls, and of what the estimators of
+        `lab.estimate` say about one run, by name (see `lab.expectations`)
+    exists : {estimator: probability that it gives a value for one run}
+    pooled : {estimator: ratio of expectations}, what its value for many runs together tends to
     """
 
     total_variation: float
@@ -186,6 +234,8 @@ class Audit:
     leaves: int
     depth: int
     expected: dict[str, float] = field(default_factory=dict)
+    exists: dict[str, float] = field(default_factory=dict)
+    pooled: dict[str, float] = field(default_factory=dict)
 
 
 def audit(run: Run, reference_law: Law, max_leaves: int = MAX_LEAVES) -> Audit:
@@ -193,35 +243,22 @@ def audit(run: Run, reference_law: Law, max_leaves: int = MAX_LEAVES) -> Audit:
     _check_sum(reference_law)
     law: Law = {}
     leaves = depth = 0
-    expected: dict[str, float] = {}
+    seen: dict[Any, tuple[Generation, Any]] = {}  # runs with the same counts, and how likely
     for leaf in branches(run, max_leaves):
         leaves, depth = leaves + 1, max(depth, leaf.depth)
-        tokens = tokens_of(leaf.result)
+        tokens, made = tokens_of(leaf.result), leaf.result
         law[tokens] = law.get(tokens, 0) + leaf.probability
-        if isinstance(leaf.result, Generation):
-            for name, count in counts_of(leaf.result).items():
-                expected[name] = expected.get(name, 0) + leaf.probability * count
+        if isinstance(made, Generation):
+            counts = (made.rounds, made.target_calls, made.draft_calls)
+            _, chance = seen.get(counts, (made, 0))
+            seen[counts] = made, chance + leaf.probability
     _check_sum(law)
-    first = _first_difference(reference_law, law)
     return Audit(
-        float(total_variation(law, reference_law)),
-        first,
-        float(_prefix_mass(reference_law, first or ())),
-        float(_prefix_mass(law, first or ())),
+        *difference(law, reference_law),
         leaves,
         depth,
-        {name: float(value) for name, value in expected.items()},
+        *expectations(list(seen.values())),
     )
-
-
-def counts_of(generation: Generation) -> dict[str, int]:
-    """The counters of a run, summed over its rounds."""
-    names = ("drafted", "tested", "accepted", "emitted")
-    counts = {name: sum(getattr(r, name) for r in generation.rounds) for name in names}
-    return counts | {
-        "target_calls": generation.target_calls,
-        "draft_calls": generation.draft_calls,
-    }
 
 
 def assert_lossless(rule: Any, vocab: int = 3, gamma: int = 2, seed: int = 0) -> None:
@@ -235,28 +272,32 @@ def assert_lossless(rule: Any, vocab: int = 3, gamma: int = 2, seed: int = 0) ->
     for number in range(LAW_SETS):
         rng = np.random.default_rng([seed, vocab, gamma, number])
         target, draft = _random_laws(rng, vocab), _random_laws(rng, vocab)
-        emitted = round_law(rule, target, draft, gamma)
-        completed: Law = {}  # what a round leaves open, the target itself continues
-        pending = list(emitted.items())
-        while pending:
-            tokens, probability = pending.pop()
-            if len(tokens) > gamma:
-                completed[tokens] = completed.get(tokens, 0) + probability
-            else:
-                probs = target(tokens)
-                pending += [((*tokens, t), probability * probs[t]) for t in range(vocab)]
-        wanted: Law = {(): 1.0}
-        for _ in range(gamma + 1):
-            wanted = {(*z, t): p * target(z)[t] for z, p in wanted.items() for t in range(vocab)}
-        first = _first_difference(wanted, completed)
-        assert first is None, (
-            f"rule is not lossless: total variation {total_variation(wanted, completed):.3g}, "
-            f"prefix {first} has probability {_prefix_mass(completed, first):.6g}, the target "
-            f"gives {_prefix_mass(wanted, first):.6g}"
+        found = difference(
+            completed(round_law(rule, target, draft, gamma), target, gamma + 1),
+            completed({(): 1.0}, target, gamma + 1),
+        )
+        assert found.prefix is None, (
+            f"rule is not lossless: total variation {found.total_variation:.3g}, prefix "
+            f"{found.prefix} has probability {found.p_law:.6g}, the target gives "
+            f"{found.p_reference:.6g}"
         )
 
 
-def _random_laws(rng: np.random.Generator, vocab: int) -> Callable[[tuple[int, ...]], Array]:
+def completed(law: Law, target: PrefixLaw, length: int) -> Law:
+    """The law of texts of `length` tokens, where what `law` leaves open is continued by the target,
+    a law (V,) for every prefix. With `law` {(): 1} it is the target's own."""
+    full: Law = {}
+    pending = list(law.items())
+    while pending:
+        tokens, probability = pending.pop()
+        if len(tokens) == length:
+            full[tokens] = full.get(tokens, 0) + probability
+        else:
+            pending += [((*tokens, t), probability * p) for t, p in enumerate(target(tokens)) if p]
+    return full
+
+
+def _random_laws(rng: np.random.Generator, vocab: int) -> PrefixLaw:
     """A law for every prefix, drawn when it is first asked for."""
     laws: dict[tuple[int, ...], Array] = {}
 
@@ -266,75 +307,6 @@ def _random_laws(rng: np.random.Generator, vocab: int) -> Callable[[tuple[int, .
         return laws[prefix]
 
     return law
-
-
-class TableLM:
-    """Logits by the last tokens: table (V, ..., V, V), its last axis the logits; a prompt shorter
-    than the table's context is read as if it were preceded by zeros."""
-
-    def __init__(self, table: Array, max_len: int | None = None) -> None:
-        table = np.asarray(table, dtype=np.float64)
-        if len(set(table.shape)) != 1 or table.ndim < 1:
-            raise ValueError(f"table must be (V, ..., V), got shape {table.shape}")
-        self.table, self.vocab, self.max_len = table, table.shape[-1], max_len
-
-    @classmethod
-    def of_probs(cls, probs: Array, max_len: int | None = None) -> TableLM:
-        """From laws instead of logits; zeros are allowed."""
-        with np.errstate(divide="ignore"):
-            return cls(np.log(probs), max_len)
-
-    @classmethod
-    def random(
-        cls, vocab: int, seed: int, context: int = 1, scale: float = 1.0, max_len: int | None = None
-    ) -> TableLM:
-        rng = np.random.default_rng([seed, vocab, context])
-        return cls(scale * rng.standard_normal((vocab,) * (context + 1)), max_len)
-
-    def new_cache(self) -> TokenCache:
-        return TokenCache()
-
-    def forward(self, tokens: Sequence[int] | Array, cache: TokenCache) -> Array:
-        context = self.table.ndim - 1
-        rows = []
-        for token in np.asarray(tokens).tolist():
-            cache.tokens.append(token)
-            last = ([0] * context + cache.tokens)[len(cache.tokens) :]
-            rows.append(self.table[tuple(last)])
-        return np.array(rows)
-
-
-class HashLM:
-    """Logits by a hash of the whole text: every wrong cache shows at once.
-
-    With `rotate` the logits are rotated by one at every text whose sum of tokens plus length is a
-    multiple of it: a draft that agrees with its target elsewhere.
-    """
-
-    def __init__(
-        self, vocab: int = 11, rotate: int = 0, max_len: int | None = None, scale: float = 1.0
-    ) -> None:
-        self.vocab, self.rotate, self.max_len, self.scale = vocab, rotate, max_len, scale
-
-    def new_cache(self) -> TokenCache:
-        return TokenCache()
-
-    def forward(self, tokens: Sequence[int] | Array, cache: TokenCache) -> Array:
-        rows = []
-        for token in np.asarray(tokens).tolist():
-            cache.tokens.append(token)
-            rows.append(self._logits(cache.tokens))
-        return np.array(rows)
-
-    def _logits(self, text: list[int]) -> Array:
-        h = 0
-        for j, token in enumerate(text):
-            h = (31 * h + (token + 1) * (j + 7)) % 1_000_003
-        v = np.arange(self.vocab)
-        logits = ((h * (v + 3) + 977 * v * v) % 10_007) / 1000 * self.scale
-        if self.rotate and (sum(text) + len(text)) % self.rotate == 0:
-            logits = np.roll(logits, -1)
-        return np.asarray(logits)
 
 
 def _as_function(probs: Any) -> Callable[[tuple[int, ...]], Array]:

@@ -149,6 +149,11 @@ class NGramLM:
         self._row_store: dict[int, Floats] = {}
         return self
 
+    @property
+    def context(self) -> int:
+        """How many of the last tokens a law depends on."""
+        return self.order - 1
+
     def new_cache(self) -> TokenCache:
         self._check_fitted()
         return TokenCache()
