@@ -1,0 +1,181 @@
+"""The states that the loop can be in between two rounds, and the laws that are due in them.
+
+What the models' laws depend on is finite, so the states are, too: the last tokens, how far the
+draft's cache is behind, how much may still be written. V = vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lab.caches import Text, shown
+from lab.exact import Law
+from lab.sampling import Sampling
+
+Array = npt.NDArray[Any]
+
+END = -1  # stands after the last token of a text that is finished
+FAR = 4096  # tokens to go, where no limit is near
+
+
+# ---- What is looked at -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """The loop and what it is run with.
+
+    view : last tokens that the models' laws depend on
+    """
+
+    target: Any
+    draft: Any
+    gamma: int
+    rule: Any
+    sampling: Sampling
+    draft_sampling: Sampling
+    view: int
+
+    @property
+    def draft_is_model(self) -> bool:
+        return is_model(self.draft)
+
+    @property
+    def penalised(self) -> bool:
+        """Whether laws depend also on which tokens were seen at all."""
+        settings = (self.sampling, self.draft_sampling)
+        return any(one.repetition_penalty != 1 for one in settings)
+
+
+@dataclass(frozen=True)
+class Start:
+    """A prompt and its limits: new tokens, and where the contexts end, if not where they do."""
+
+    prompt: Text
+    n_new: int = FAR
+    target_len: int | None = None
+    draft_len: int | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Starts, and how far to go from there.
+
+    whole : nothing is merged; for drafters, which may look at the whole text
+    longest : rounds are taken from texts of so many tokens at most
+    """
+
+    name: str
+    starts: tuple[Start, ...]
+    stop: tuple[int, ...] = ()
+    whole: bool = False
+    longest: int | None = None
+
+
+class State(NamedTuple):
+    """Where the loop is between two rounds.
+
+    view : the tokens in view
+    seen : all tokens so far, where a penalty looks at them
+    lag : positions that the draft's cache lacks; None where that does not matter
+    accepted : drafts that the round before accepted; None before the first round
+    room : tokens that may still be written, up to where that does not matter
+    draft_room : positions left in the draft's context, likewise; None if it has no end
+    """
+
+    view: Text
+    seen: frozenset[int]
+    lag: int | None
+    accepted: int | None
+    room: int
+    draft_room: int | None
+
+    def words(self, gamma: int) -> str:
+        last = "before the first round"
+        if self.accepted is not None:
+            last = f"after a round that accepted {self.accepted}"
+        words = [f"tokens in view {shown(self.view)}", last, f"{self.room} tokens to go"]
+        if self.room == far_room(gamma):
+            words[-1] = "no limit near"
+        if self.seen:
+            words.append(f"seen so far {shown(sorted(self.seen))}")
+        if self.lag is not None:
+            words.append(f"draft's cache {self.lag} behind")
+        if self.draft_room is not None:
+            words.append(f"{max(self.draft_room, 0)} positions left in the draft's context")
+        return ", ".join(words)
+
+
+def far_room(gamma: int) -> int:
+    """So many tokens to go are as good as any number."""
+    return 2 * gamma + 3
+
+
+# ---- What should come out --------------------------------------------------------------------
+
+
+class Laws:
+    """Processed laws (V,) of a model after a text, from a fresh forward pass over all of it."""
+
+    def __init__(self, name: str, model: Any, view: int, sampling: Sampling) -> None:
+        self.name, self.model, self.view, self.sampling = name, model, view, sampling
+        self.known: dict[Text, Array] = {}
+        self.logits: dict[Text, Array] = {}  # by the tokens in view
+
+    def after(self, text: Text) -> Array:
+        if text not in self.known:
+            logits = self.model.forward(np.array(text), self.model.new_cache())[-1]
+            alike = self.logits.setdefault(in_view(text, self.view), logits)
+            if not np.allclose(logits, alike, rtol=1e-9, atol=1e-12):
+                raise ValueError(
+                    f"{self.name}={self.model!r} says that its laws depend on the last "
+                    f"context={self.view} tokens only; after {shown(text)} they depend on more"
+                )
+            self.known[text] = self.sampling.probs(logits, text)
+        return self.known[text]
+
+    def along(self, text: Text, tokens: Text) -> dict[Text, tuple[float, ...]]:
+        """The laws at each of `tokens`."""
+        prefixes = [tokens[:i] for i in range(len(tokens))]
+        return {prefix: tuple(self.after(text + prefix).tolist()) for prefix in prefixes}
+
+    def complete(self, text: Text, law: Law, length: int, room: int, stop: Iterable[int]) -> Law:
+        """A law of what follows a text, continued by the model's own to `length` tokens. What the
+        model ends, by a stop token or for want of room, gets an END."""
+
+        def finished(tokens: Text) -> bool:
+            return len(tokens) == room or tokens[-1] in stop
+
+        whole: Law = {}
+        pending = []
+        for tokens, probability in law.items():
+            if len(tokens) >= length or (tokens and (tokens[-1] == END or finished(tokens))):
+                whole[tokens] = probability  # as the loop left it
+            else:
+                pending.append((tokens, probability))
+        while pending:
+            tokens, probability = pending.pop()
+            for token, p in enumerate(self.after(text + tokens).tolist()):
+                longer = (*tokens, token)
+                if p == 0:
+                    continue
+                if len(longer) < length and not finished(longer):
+                    pending.append((longer, probability * p))
+                    continue
+                outcome = (*longer, END) if finished(longer) else longer
+                whole[outcome] = whole.get(outcome, 0) + probability * p
+        return whole
+
+
+def is_model(draft: Any) -> bool:
+    """Whether a draft is a language model; else it is a drafter."""
+    return hasattr(draft, "forward") and hasattr(draft, "new_cache")
+
+
+def in_view(text: Text, view: int) -> Text:
+    return text[-view:] if view else ()
