@@ -1,0 +1,278 @@
+"""The command `speclab`: what the lab can do for somebody who brings something of their own.
+
+Every subcommand is one function: given its parser it adds its options and returns what runs with
+them; its docstring is its help. `COMMANDS` names them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import textwrap
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+import lab.certify
+from lab import console
+from lab.console import Report
+from lab.examine import EXACT, Finding, examine
+from lab.userrule import Trouble, UserRule, load
+from lab.verify import Rule
+from lab.watch import Watch
+
+Work = Callable[[argparse.Namespace], int]
+
+YES, NO, CANNOT = 0, 1, 2  # exit codes
+ROUNDING = 1e-6  # total variation that float32 may leave
+DEFAULT_GAMMAS = "1..3"
+RULE_HELP = """\
+FILE.py:NAME, package.module:NAME, or token, block, match, lenient, typical;
+a function (target_probs, draft_probs, drafts, dice) -> (accepted, token),
+or (target_probs, proposal, dice) -> lab.verify.Verdict"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a subcommand -> exit code."""
+    codes = []
+    console.run(lambda: codes.append(_dispatch(argv)))
+    return codes[0]
+
+
+# ---- Subcommands ------------------------------------------------------------------------------
+
+
+def audit(parser: argparse.ArgumentParser) -> Work:
+    """Is a verification rule exact, and what does it buy?
+
+    Every branch of every draw is taken, of one round and of the real decoding loop, on small
+    random laws; the law of the text that comes out is compared with the law of the target. A rule
+    that is wrong gets its exact bias; one that raises, returns nonsense, or draws other than
+    through the dice is told so. lectures/audit_your_rule.md shows how to write or wrap one.
+
+    exit code: 0 exact; 1 not exact; 2 the rule cannot be examined, or wrong usage
+    """
+    _add_rule_options(parser)
+    parser.add_argument(
+        "--certify", action="store_true", help="if it is exact here, prove it for all laws"
+    )
+
+    def work(args: argparse.Namespace) -> int:
+        user, findings = _examined(args, args.gamma)
+        report = Report("speclab audit", args.json)
+        _print_findings(report, user, findings)
+        code = _say_verdict(report, findings)
+        if code == YES and args.certify:
+            code = _print_certificates(report, user, args)
+        elif code == YES:
+            report.say(f"For all laws, not these alone: speclab certify {args.rule}")
+        report.close()
+        return code
+
+    return work
+
+
+def certify(parser: argparse.ArgumentParser) -> Work:
+    """Prove a verification rule exact for all laws, in exact fractions, or refute it.
+
+    A rule knows the laws by comparing numbers. Where all comparisons come out alike, in a cell, the
+    probability of a text is a rational function, and a random point decides. So cells are visited,
+    not examples tried. A rule that is wrong gets a counterexample in fractions.
+
+    exit code: 0 certified; 1 refuted; 2 the rule cannot be examined, or wrong usage
+    """
+    _add_rule_options(parser)
+
+    def work(args: argparse.Namespace) -> int:
+        user, _ = _examined(args, [1])  # a proof is of no use if it draws elsewhere than here
+        report = Report("speclab certify", args.json)
+        code = _print_certificates(report, user, args)
+        report.close()
+        return code
+
+    return work
+
+
+COMMANDS = {"audit": audit, "certify": certify}
+
+
+# ---- Options ----------------------------------------------------------------------------------
+
+
+def gammas(text: str) -> list[int]:
+    """An option that is draft lengths: 2, or 1..3, or 1,3."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dots, last = part.partition("..")
+        if not (first.isdecimal() and (last.isdecimal() or not dots)):
+            raise argparse.ArgumentTypeError(f"{text!r} must be like 2, 1..3 or 1,3")
+        found.update(range(int(first), int(last or first) + 1))
+    if not found or min(found) < 1 or max(found) > 99:
+        raise argparse.ArgumentTypeError(f"{text!r} must name draft lengths of at least 1")
+    return sorted(found)
+
+
+def _add_rule_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("rule", metavar="RULE", help=RULE_HELP)
+    parser.add_argument(
+        "--gamma",
+        type=gammas,
+        default=DEFAULT_GAMMAS,
+        help=f"drafts of a round, such as 2, 1..3 or 1,3 ({DEFAULT_GAMMAS})",
+    )
+    parser.add_argument(
+        "--vocab", type=console.positive_whole_number, default=3, help="tokens, at least 2 (3)"
+    )
+    parser.add_argument(
+        "--seed", type=console.whole_number, default=0, help="seed of the random laws (0)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="the traceback, if the rule raises"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="speclab", description="A laboratory of speculative decoding."
+    )
+    commands = parser.add_subparsers(metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        head, _, rest = (command.__doc__ or "").partition("\n\n")
+        sub = commands.add_parser(
+            name,
+            help=head,
+            description=f"{head}\n\n{_unindented(rest)}",
+            formatter_class=argparse.RawTextHelpFormatter,
+        )
+        sub.set_defaults(work=command(sub), command=name)
+    return parser
+
+
+def _unindented(text: str) -> str:
+    return "\n".join(line.strip() for line in text.splitlines())
+
+
+def _dispatch(argv: Sequence[str] | None) -> int:
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if not hasattr(args, "work"):
+        parser.print_help(sys.stderr)
+        return CANNOT
+    try:
+        code: int = args.work(args)
+    except (Trouble, ValueError) as error:
+        _tell(error, args)
+        return CANNOT
+    return code
+
+
+def _tell(error: Exception, args: argparse.Namespace) -> None:
+    """What was wrong, in a sentence; the traceback of what is behind it only if asked for."""
+    if args.verbose:
+        traceback.print_exception(error.__cause__ or error)
+    if args.json:
+        report = Report(f"speclab {args.command}", as_json=True)
+        report.say(str(error), examined=False)
+        report.close()
+    else:
+        print(_folded(f"speclab: {error}", indent=""), file=sys.stderr)
+
+
+# ---- A rule -----------------------------------------------------------------------------------
+
+
+def _examined(args: argparse.Namespace, gammas: Sequence[int]) -> tuple[UserRule, list[Finding]]:
+    """Load and examine; what a rule prints goes to stderr, stdout is the report's."""
+    with contextlib.redirect_stdout(sys.stderr):
+        user = load(args.rule)
+        return user, examine(Watch(user), gammas, args.vocab, args.seed)
+
+
+def _print_findings(report: Report, user: UserRule, findings: Sequence[Finding]) -> None:
+    rows = []
+    for found in findings:
+        tokens = (found.tokens, found.token_tokens, found.block_tokens)
+        wrong = ["", "", ""]
+        if not found.exact:
+            text = " ".join(map(str, found.prefix or ()))
+            wrong = [text, f"{found.p_rule:.4g}", f"{found.p_target:.4g}"]
+        variation = "0" if found.exact else f"{found.total_variation:.3g}"
+        rows.append([found.case, found.gamma, variation, *(f"{n:.3f}" for n in tokens), *wrong])
+    report.section(
+        f"{user.name}, V {findings[0].vocab}",
+        "Total variation of the text's exact law from the target's (0: at most "
+        f"{EXACT:g}); expected tokens per round, beside those of the rules token and block; the "
+        "shortest text whose probability is wrong, with the probability that it should have.",
+    )
+    report.table(
+        "Every branch of every draw (lab.examine)",
+        (
+            "case", "γ", "total\nvariation", "tokens/\nround", "\ntoken", "\nblock",
+            "first\nwrong", "proba-\nbility", "should\nbe",
+        ),
+        rows,
+        key="cases",
+        values=[asdict(found) | {"exact": found.exact} for found in findings],
+    )  # fmt: skip
+
+
+def _say_verdict(report: Report, findings: Sequence[Finding]) -> int:
+    """Whether it is exact, how far it is off, and what it emits for that -> exit code."""
+    tokens = {
+        name: sum(getattr(found, name) for found in findings) / len(findings)
+        for name in ("tokens", "token_tokens", "block_tokens")
+    }
+    emits = (
+        "{tokens:.3f} tokens per round in the mean of the cases, against {token_tokens:.3f} "
+        "(token) and {block_tokens:.3f} (block)."
+    ).format(**tokens)
+    worst = max(findings, key=lambda found: found.total_variation)
+    wrong = sum(not found.exact for found in findings)
+    if worst.exact:
+        text = (
+            f"exact: in all {len(findings)} cases the text has the target's law. It emits {emits}"
+        )
+    else:
+        rounding = " So little may be rounding: try float64." * (worst.total_variation <= ROUNDING)
+        text = (
+            f"not exact: {wrong} of {len(findings)} cases differ. The largest total variation is "
+            f"{worst.total_variation:.3g} ({worst.case}, γ {worst.gamma}).{rounding} For that it "
+            f"emits {emits}"
+        )
+    report.section("Verdict")
+    report.say(
+        text, exact=worst.exact, differ=wrong, total_variation=worst.total_variation, **tokens
+    )
+    return YES if worst.exact else NO
+
+
+def _print_certificates(report: Report, user: UserRule, args: argparse.Namespace) -> int:
+    """A certificate for every gamma -> exit code."""
+    rule = Rule(user.name, user.verify, lossless=False, source="")
+    code = YES
+    for gamma in args.gamma:
+        report.section(f"Certificate, γ {gamma}")
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                found = lab.certify.rule(rule, args.vocab, gamma, args.seed)
+        except ValueError as error:
+            report.say(_folded(f"It cannot be certified. {error}"), gamma=gamma, holds=None)
+            return CANNOT
+        values = vars(found) | {"violations": list(map(str, found.violations))}
+        report.say(_folded(str(found)), gamma=gamma, holds=found.holds, **values)
+        code = code if found.holds else NO
+    return code
+
+
+def _folded(text: str, indent: str = "    ") -> str:
+    """Lines of at most 100 columns; the lines that there are stay, and paths stay whole."""
+    fold = textwrap.TextWrapper(
+        100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(fold.fill(line) for line in text.splitlines())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

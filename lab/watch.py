@@ -1,0 +1,320 @@
+"""A user's rule, watched at every call: does it draw through the dice, and only through it?
+
+Enumeration proves a law only if what a rule does is a function of its arguments and of the dice's
+answers. So every branch that is new is run twice, every call is compared with what was seen of the
+same branch before, and questions, answers and arguments are checked. What is wrong is told as a
+`lab.userrule.Trouble`. N drafts, V = vocabulary.
+"""
+
+from __future__ import annotations
+
+import operator
+import signal
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from lab import domains
+from lab.sampling import Dice
+from lab.userrule import CHAIN, PROPOSAL, Trouble, UserRule, line_of, shown
+from lab.verify import Proposal, Verdict, Verify, chain_rule
+
+Array = npt.NDArray[Any]
+Step = tuple[str, Any]  # ("choose", law), ("accept", probability) or ("returned", answer)
+Call = Callable[[list[Any], Dice], Any]
+
+MOST_QUESTIONS = 50  # in one call, and two more for every probability of the target
+SECONDS = 10.0  # of one call
+COPY_FIRST = "copy what you change"
+
+
+class Watch:
+    """A rule that is looked at while it runs; `rule` is what a loop is given.
+
+    where : the case being run, for what is told; set by whoever runs it
+    asked : questions so far
+    """
+
+    def __init__(self, user: UserRule) -> None:
+        self.user = user
+        self.where = ""
+        self.asked = 0
+        self._seen: dict[Any, Step] = {}  # (arguments, answers so far): what came next
+
+    @property
+    def rule(self) -> Verify:
+        return chain_rule(self._chain) if self.user.is_chain else self._verify
+
+    def _chain(
+        self, target_probs: Array, draft_probs: Array, drafts: Array, dice: Dice
+    ) -> tuple[int, int]:
+        def call(arrays: list[Any], dice: Dice) -> tuple[int, int]:
+            answer = self.user.function(*arrays, dice)
+            return _accepted_and_token(answer, len(drafts), target_probs.shape[1])
+
+        answer: tuple[int, int] = self._watched(
+            call, [target_probs, draft_probs, drafts], drafts, dice
+        )
+        return answer
+
+    def _verify(self, target_probs: Array, proposal: Proposal, dice: Dice) -> Verdict:
+        def call(arrays: list[Any], dice: Dice) -> Verdict:
+            answer = self.user.function(arrays[0], Proposal(*arrays[1:]), dice)
+            return _verdict(answer, len(proposal), target_probs.shape[1])
+
+        given = [target_probs, proposal.tokens, proposal.probs, proposal.parents]
+        answer: Verdict = self._watched(call, given, proposal.tokens, dice)
+        return answer
+
+    def _watched(self, call: Call, given: list[Any], drafts: Array, dice: Dice) -> Any:
+        key = tuple(None if array is None else (array.shape, array.tobytes()) for array in given)
+        branch = Branch(key, tuple(drafts.tolist()), MOST_QUESTIONS + 2 * given[0].size)
+        known = len(self._seen)
+        answer = self._run(call, given, dice, branch)
+        self.asked += len(branch.questions)
+        if len(self._seen) > known:  # a branch that is new
+            self._run(call, given, Replay(branch.answers), Branch(key, branch.drafts, branch.most))
+        return answer
+
+    def _run(self, call: Call, given: list[Any], dice: Dice, branch: Branch) -> Any:
+        """Run the rule, on copies that cannot be written to."""
+        arrays = [None if array is None else _frozen(array) for array in given]
+        try:
+            with _time_limit(branch):
+                answer = call(arrays, Asked(dice, branch, self._compare))
+            self._compare(branch, ("returned", answer))
+        except Nonsense as error:
+            branch.fault = branch.fault or str(error)
+        except (Exception, SystemExit, OutOfTime) as error:
+            if branch.fault is None:
+                raise self._trouble(self._raised(error), branch) from error
+        if branch.fault is None:
+            if all(_same(*pair) for pair in zip(given, arrays, strict=True)):
+                return answer
+            branch.fault = f"writes into its arguments; {COPY_FIRST}"
+        raise self._trouble(branch.fault, branch)
+
+    def _compare(self, branch: Branch, step: Step) -> None:
+        """The same arguments and answers must lead to the same next step."""
+        known = self._seen.setdefault((branch.key, tuple(branch.answers)), step)
+        if known != step:
+            branch.fault = branch.fault or (
+                "hides randomness, or a memory, of its own: run again on the same branch, it "
+                f"{_told(step)} where it {_told(known)} before; every draw must go through the dice"
+            )
+            raise Nonsense(branch.fault)
+
+    def _raised(self, error: BaseException) -> str:
+        line = line_of(error, self.user.file)
+        if isinstance(error, SystemExit):
+            return f"calls sys.exit{line}"
+        text = str(error)
+        if isinstance(error, ValueError) and ("read-only" in text or "WRITEABLE" in text):
+            return f"writes into its arguments{line}; {COPY_FIRST}"
+        return f"raises {shown(error)}{line}"
+
+    def _trouble(self, what: str, branch: Branch) -> Trouble:
+        where = f"{self.where}, " if self.where else ""
+        return Trouble(f"{self.user.name} {what}. Seen with {where}{branch}.")
+
+
+class Nonsense(Exception):
+    """A question or an answer that is none."""
+
+
+class OutOfTime(BaseException):
+    """No `Exception`, so that a rule's own `except Exception` lets it through."""
+
+
+@contextmanager
+def _time_limit(branch: Branch) -> Iterator[None]:
+    """Stop a call that takes more than `SECONDS`, where the system can (main thread, Unix)."""
+    if not hasattr(signal, "setitimer") or (
+        threading.current_thread() is not threading.main_thread()
+    ):
+        yield
+        return
+
+    def stop(*_: Any) -> NoReturn:
+        branch.fault = branch.fault or f"does not come back within {SECONDS:g} s"
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS, SECONDS)  # again, if the rule swallows it
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _frozen(array: Array) -> Array:
+    copy = np.array(array)
+    copy.flags.writeable = False
+    return copy
+
+
+def _same(array: Array | None, copy: Array | None) -> bool:
+    return array is None or copy is None or np.array_equal(array, copy)
+
+
+# ---- What it asks -----------------------------------------------------------------------------
+
+
+@dataclass
+class Branch:
+    """One call as it goes: what was asked, and what the dice said.
+
+    key : the arguments
+    most : questions, beyond which it is taken to be without end
+    fault : what was wrong; noted here as well as raised, since a rule may swallow exceptions
+    """
+
+    key: Any
+    drafts: tuple[int, ...]
+    most: int
+    questions: list[Step] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)
+    fault: str | None = None
+
+    def __str__(self) -> str:
+        steps = [f"drafts {' '.join(map(str, self.drafts))}"]
+        for (kind, value), answer in zip(self.questions, self.answers, strict=False):
+            said = ("no", "yes")[answer] if kind == "accept" else answer
+            steps.append(f"{kind}({_numbers(value)}) -> {said}")
+        return textwrap.shorten(", ".join(steps), 300, placeholder=" …")
+
+
+class Asked:
+    """The dice that a rule is given: questions are checked, noted and passed on."""
+
+    def __init__(self, dice: Dice, branch: Branch, compare: Callable[[Branch, Step], None]) -> None:
+        self._dice, self._branch, self._compare = dice, branch, compare
+
+    def choose(self, probs: Any) -> int:
+        law = self._law(probs)
+        token: int = self._ask(("choose", tuple(law.tolist())), lambda: self._dice.choose(law))
+        return token
+
+    def accept(self, probability: Any) -> bool:
+        try:
+            number = float(probability)
+        except (TypeError, ValueError, RuntimeError):
+            self._fail(f"asks accept about {_brief(probability)}, which is not one number")
+        if number != number:
+            self._fail("asks accept with probability NaN; is it 0 / 0?")
+        if not 0 <= number <= 1:
+            hint = "; take min(1, ·) first" if number > 1 else ""
+            self._fail(f"asks accept with probability {number:.7g}, outside 0..1{hint}")
+        answer: bool = self._ask(("accept", number), lambda: self._dice.accept(number))
+        return answer
+
+    def _law(self, probs: Any) -> Array:
+        """A law (V,) as float64, scaled to 1 as `RandomDice` does, if it is one up to rounding."""
+        try:
+            law = np.asarray(probs).astype(np.float64)
+        except (TypeError, ValueError, RuntimeError):
+            self._fail(f"asks choose about {_brief(probs)}, which is no row of numbers")
+        if law.ndim != 1 or not law.size:
+            self._fail(f"asks choose about an array of shape {law.shape}; it takes one law (V,)")
+        if np.isnan(law).any():
+            self._fail("asks choose about a law with NaN in it; is it 0 / 0?")
+        if (law < 0).any():
+            self._fail(f"asks choose about a law with the negative entry {law.min():.6g}")
+        total = law.sum()
+        if total == 0:
+            self._fail("asks choose about a law that is 0 everywhere")
+        if abs(total - 1) > domains.LAW_SUM:
+            self._fail(
+                f"asks choose about a vector that sums to {total:.6g}, not to 1; divide by the sum"
+            )
+        scaled: Array = law / total
+        return scaled
+
+    def _ask(self, question: Step, ask: Callable[[], Any]) -> Any:
+        branch = self._branch
+        if len(branch.questions) >= branch.most:
+            del branch.questions[3:]
+            self._fail(f"asks without end, {branch.most} questions in one call")
+        self._compare(branch, question)
+        branch.questions.append(question)
+        branch.answers.append(ask())
+        return branch.answers[-1]
+
+    def _fail(self, what: str) -> NoReturn:
+        self._branch.fault = self._branch.fault or what
+        raise Nonsense(what)
+
+
+class Replay:
+    """A dice that gives known answers."""
+
+    def __init__(self, answers: list[Any]) -> None:
+        self._answers = iter(answers)
+
+    def choose(self, probs: Array) -> int:
+        token: int = next(self._answers)
+        return token
+
+    def accept(self, probability: Any) -> bool:
+        answer: bool = next(self._answers)
+        return answer
+
+
+# ---- What it returns --------------------------------------------------------------------------
+
+
+def _accepted_and_token(answer: Any, drafts: int, vocab: int) -> tuple[int, int]:
+    if not isinstance(answer, tuple | list) or len(answer) != 2:
+        raise Nonsense(f"returns {_brief(answer)}, not (accepted, token)")
+    accepted = _whole("accepted", answer[0], 0, drafts)
+    return accepted, _whole("token", answer[1], 0, vocab - 1)
+
+
+def _verdict(answer: Any, drafts: int, vocab: int) -> Verdict:
+    if not isinstance(answer, Verdict):
+        hint = f"; with {CHAIN} it may return (accepted, token)" if answer is not None else ""
+        raise Nonsense(f"takes {PROPOSAL} and returns {_brief(answer)}, not a Verdict{hint}")
+    try:
+        path = tuple(operator.index(node) for node in answer.path)
+    except TypeError:
+        raise Nonsense(f"returns path={_brief(answer.path)}, not the accepted drafts") from None
+    if path != tuple(range(len(path))) or len(path) > drafts:
+        raise Nonsense(f"returns path={path}, not 0, 1, ... of {drafts} drafts")
+    token = _whole("token", answer.token, 0, vocab - 1)
+    return Verdict(path, token, _whole("tested", answer.tested, len(path), drafts))
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    """A whole number of whatever library, as a Python int."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        raise Nonsense(f"returns {name}={_brief(value)}, which is no whole number") from None
+    if not least <= number <= most:
+        raise Nonsense(f"returns {name}={number}, outside {least}..{most}")
+    return number
+
+
+def _brief(value: Any) -> str:
+    return textwrap.shorten(repr(value), 80, placeholder=" …")
+
+
+def _numbers(value: Any) -> str:
+    values = value if isinstance(value, tuple) else (value,)
+    return " ".join(f"{number:.4g}" for number in values)
+
+
+def _told(step: Step) -> str:
+    kind, value = step
+    if kind != "returned":
+        return f"asked {kind}({_numbers(value)})"
+    return f"returned {value}"

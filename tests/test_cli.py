@@ -1,0 +1,273 @@
+"""The command: exit codes, what is printed where, JSON, and options."""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import broken_rules
+import pytest
+
+from lab.certificate import Certificate, Violation
+from lab.cli import COMMANDS, gammas, main
+
+RULES = Path(__file__).with_name("audited_rules.py")
+BROKEN = Path(broken_rules.__file__)
+WIDTH = 100
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+@pytest.fixture
+def speclab(capfd):
+    """Run the command -> exit code, stdout, stderr."""
+
+    def speclab(*options):
+        code = main(list(map(str, options)))
+        return code, *capfd.readouterr()
+
+    return speclab
+
+
+def parts_of(out):
+    return json.loads(out)["parts"]
+
+
+def says_of(out):
+    return [part for part in parts_of(out) if "says" in part]
+
+
+# ---- audit ------------------------------------------------------------------------------------
+
+
+def test_a_right_rule(speclab):
+    code, out, err = speclab("audit", f"{RULES}:right", "--gamma", "1")
+    assert (code, err) == (0, "")
+    assert re.search(r"^random laws +1 +0 +(\d\.\d+) +\1 +\1$", out, re.M)
+    assert re.search(r"^loop, lookup +1 +0 ", out, re.M)
+    verdict = out[out.index("Verdict") :]
+    assert "exact: in all 9 cases the text has the target's law. It emits 1." in verdict
+    assert f"speclab certify {RULES}:right" in verdict
+    assert max(map(len, out.splitlines())) <= max(WIDTH, len(f"{RULES}:right") + WIDTH)
+
+
+def test_a_wrong_rule_gets_its_bias_and_what_it_bought(speclab):
+    code, out, err = speclab("audit", f"{RULES}:resampled", "--gamma", "1")
+    assert (code, err) == (1, "")
+    assert max(map(len, out.splitlines())) <= WIDTH
+    found = re.search(
+        r"^random laws +1 +(\S+) +(\S+) +(\S+) +(\S+) +(\d) +(\S+) +(\S+)$", out, re.M
+    )
+    variation, *tokens, _, probability, due = map(float, found.groups())
+    assert variation >= abs(probability - due) - 1e-3 > 0.01
+    assert tokens[0] == tokens[1] == tokens[2]
+    verdict = " ".join(out[out.index("Verdict") :].split())
+    assert re.search(
+        r"not exact: \d of 9 cases differ\. The largest total variation is 0\.\d+ "
+        r"\([\w ,=]+, γ 1\)\. For that it emits 1\.\d{3} tokens per round in the mean of the "
+        r"cases, against 1\.\d{3} \(token\) and 1\.\d{3} \(block\)\.$",
+        verdict,
+    )
+
+
+def test_a_lossy_rule_buys_tokens(speclab):
+    code, out, _ = speclab("audit", "lenient", "--gamma", "1", "--json")
+    (verdict,) = [part["values"] for part in parts_of(out) if "exact" in part.get("values", ())]
+    assert code == 1
+    assert not verdict["exact"]
+    assert verdict["total_variation"] > 0.01
+    assert verdict["tokens"] > verdict["token_tokens"] + 0.05
+
+
+def test_rounding_is_not_called_a_bias(speclab):
+    code, out, _ = speclab("audit", f"{RULES}:in_float32", "--gamma", "1")
+    assert code == 1
+    assert "So little may be rounding: try float64." in " ".join(out.split())
+
+
+def test_json_is_one_object_with_the_raw_numbers(speclab):
+    code, out, err = speclab("audit", f"{RULES}:prints", "--gamma", "1", "--json")
+    assert code == 0
+    assert set(err.splitlines()) == {"called"}  # what a rule prints is not the report's
+    (table,) = [part for part in parts_of(out) if "table" in part]
+    assert [row["gamma"] for row in table["values"]] == [1] * 9
+    for row in table["values"]:
+        assert row["exact"] is True
+        assert 0 <= row["total_variation"] <= 1e-12
+        assert row["tokens"] == pytest.approx(row["token_tokens"], abs=1e-12)
+        assert row["prefix"] is None
+    assert says_of(out)[0]["values"]["exact"] is True
+
+
+def test_what_cannot_be_examined_is_said_in_json_too(speclab):
+    code, out, err = speclab("audit", f"{BROKEN}:greedy", "--gamma", "1", "--json")
+    assert (code, err) == (2, "")
+    (said,) = parts_of(out)
+    assert said["says"].startswith("greedy draws nothing")
+    assert said["values"] == {"examined": False}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("rule", ["nowhere.py:rule", f"{BROKEN}:nothing", "tokn"])
+def test_a_rule_that_is_not_there(command, rule, speclab):
+    code, out, err = speclab(command, rule)
+    assert (code, out) == (2, "")
+    assert re.match(r"speclab: .*\.$", " ".join(err.split()))
+
+
+def test_a_traceback_only_if_asked_for(speclab):
+    rule = f"{BROKEN}:raises"
+    _, _, err = speclab("audit", rule, "--gamma", "1")
+    assert "Traceback" not in err
+    code, out, err = speclab("audit", rule, "--gamma", "1", "-v")
+    assert (code, out) == (2, "")
+    assert "Traceback" in err
+    assert "return 1 // 0" in err
+    assert "\nspeclab: raises raises ZeroDivisionError" in err
+    assert max(map(len, err[err.index("speclab: ") :].splitlines())) <= WIDTH
+
+
+def test_seeds_and_sizes(speclab):
+    one, again, other, three = (
+        speclab("audit", "typical", "--gamma", "1", "--json", *options)
+        for options in (
+            ("--vocab", "2"), ("--vocab", "2"), ("--vocab", "2", "--seed", "1"), ("--seed", "1")
+        )
+    )  # fmt: skip
+    assert one == again
+    assert one[0] == other[0] == three[0] == 1
+    assert len({one[1], other[1], three[1]}) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--vocab", "1"], "vocab=1 must be a whole number >= 2"),
+        (["--vocab", "200", "--gamma", "2"], "take a smaller vocab or gamma"),
+    ],
+)
+def test_sizes_that_cannot_be(options, sentence, speclab):
+    code, out, err = speclab("audit", "token", *options)
+    assert (code, out) == (2, "")
+    assert sentence in " ".join(err.split())
+
+
+# ---- certify ----------------------------------------------------------------------------------
+
+
+def test_a_right_rule_is_certified(speclab):
+    code, out, err = speclab("certify", f"{RULES}:right", "--gamma", "1")
+    assert (code, err) == (0, "")
+    assert "rule right, V 3, γ 1" in out
+    assert re.search(r"^ +holds$", out, re.M)
+
+
+def test_a_wrong_rule_is_refuted_with_fractions(speclab):
+    code, out, _ = speclab("certify", f"{RULES}:resampled", "--gamma", "1..2", "--json")
+    assert code == 1
+    certificates = [said["values"] for said in says_of(out)]
+    assert [(found["gamma"], found["holds"]) for found in certificates] == [(1, False), (2, False)]
+    for found in certificates:
+        assert re.search(r"has probability \d+/\d+, not \d+/\d+", found["violations"][0])
+
+
+def test_the_audit_goes_on_to_certify(speclab):
+    code, out, _ = speclab("audit", f"{RULES}:right", "--gamma", "1", "--certify")
+    assert code == 0
+    assert re.search(r"exact: in all.*Certificate, γ 1.* holds\n", out, re.S)
+    assert "speclab certify" not in out
+    code, out, _ = speclab("audit", f"{RULES}:resampled", "--gamma", "1", "--certify")
+    assert code == 1
+    assert "Certificate" not in out
+
+
+def test_a_rule_in_floats_can_be_audited_but_not_certified(speclab):
+    code, out, _ = speclab("audit", f"{RULES}:in_float64", "--gamma", "1", "--certify")
+    assert code == 2
+    assert "exact: in all 9 cases" in out
+    assert "It cannot be certified. " in out
+    assert "cast to float" in out
+    assert max(map(len, out.splitlines())) <= WIDTH
+
+
+def test_only_what_draws_through_the_dice_is_certified(speclab):
+    code, out, err = speclab("certify", f"{BROKEN}:a_generator_of_its_own", "--gamma", "1")
+    assert (code, out) == (2, "")
+    assert "hides randomness" in err
+
+
+def test_every_gamma_is_certified_and_long_lines_are_folded(speclab, monkeypatch):
+    def rule(rule, vocab, gamma, seed):
+        wrong = Violation("the cell", {(): (1, 0)}, {(): (0, 1)}, (1,), "1/2", "1/3")
+        return Certificate(1, 2, 3, (wrong,) * (gamma == 2), ("x " * 90,), 0.0, f"γ {gamma}")
+
+    monkeypatch.setattr("lab.certify.rule", rule)
+    code, out, _ = speclab("certify", "token", "--gamma", "1..3")
+    assert code == 1  # though the last one holds
+    assert out.count("holds\n") == 2
+    assert out.count("DOES NOT HOLD") == 1
+    assert max(map(len, out.splitlines())) <= WIDTH
+
+
+# ---- The command ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("2", [2]), ("1..3", [1, 2, 3]), ("1,3", [1, 3]), ("3,1..2,2", [1, 2, 3]), ("10", [10])],
+)
+def test_gammas(text, wanted):
+    assert gammas(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "0", "0..2", "3..1", "-1", "1-3", "1..", "..3", "a", "1.5"])
+def test_what_are_no_gammas(text):
+    with pytest.raises(argparse.ArgumentTypeError, match=re.escape(repr(text))):
+        gammas(text)
+
+
+def test_without_a_command_there_is_help(speclab):
+    code, out, err = speclab()
+    assert (code, out) == (2, "")
+    assert all(f"\n    {name} " in err for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_says_what_the_exit_codes_mean(command, capsys):
+    with pytest.raises(SystemExit) as done:
+        main([command, "--help"])
+    out = capsys.readouterr().out
+    assert done.value.code == 0
+    assert re.search(r"exit code: 0 \w+; 1 [\w ]+; 2 the rule cannot be examined", out)
+    assert "1..3" in out
+    assert max(map(len, out.splitlines())) <= WIDTH
+
+
+@pytest.mark.parametrize("options", [["audit"], ["audit", "token", "--gamma", "0"], ["nothing"]])
+def test_wrong_usage_is_exit_2(options, capsys):
+    with pytest.raises(SystemExit) as done:
+        main(options)
+    assert done.value.code == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_as_a_command_of_the_shell(tmp_path):
+    """`python -m lab.cli`, in another folder, on an ASCII terminal, its reader gone early."""
+    (tmp_path / "mine.py").write_text(RULES.read_text())
+    root = str(Path(__file__).parents[1])
+    command = [sys.executable, "-m", "lab.cli", "audit", "mine.py:resampled", "--gamma", "1"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": root, "PYTHONIOENCODING": "ascii"},
+    ) as child:  # fmt: skip
+        first = child.stdout.readline()
+        child.stdout.close()
+        assert first.startswith("speclab audit")
+        assert child.wait(60) == 1
+        assert child.stderr.read() == ""
