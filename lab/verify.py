@@ -98,6 +98,7 @@ def chain_rule(verify: ChainVerify, whole_block: bool = False) -> Verify:
         tested = len(drafts) if whole_block else min(accepted + 1, len(drafts))
         return Verdict(tuple(range(accepted)), token, tested)
 
+    rule.__name__ = getattr(verify, "__name__", "rule")  # as reports call it
     return rule
 
 

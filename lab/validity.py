@@ -1,0 +1,139 @@
+"""Whether a round is valid under given laws: what it emits, with which probability, and is it due.
+
+p = target law, q = draft law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from lab.cells import Laws, Prefix
+from lab.certificate import Violation, named
+from lab.deferred import Deferred
+from lab.sampling import Dice
+from lab.traced import Traced
+
+SHOWN = 5  # texts of a counterexample
+
+
+class Quiet:
+    """A dice whose own comparisons are not noted: a branch of probability 0 adds nothing to either
+    side of the identity, so whether it is taken makes no other cell."""
+
+    def __init__(self, dice: Dice, notes: bytearray) -> None:
+        self.dice, self.notes = dice, notes
+
+    def choose(self, probs: Any) -> int:
+        length = len(self.notes)
+        probs = np.asarray(probs)
+        if probs.ndim != 1:
+            raise ValueError(f"probs must be (V,), got shape {probs.shape}")
+        if not all(getattr(p, "defined", True) for p in probs.tolist()):
+            raise ValueError(f"probs={probs} must be numbers, one was divided by 0")
+        token = self.dice.choose(probs)
+        del self.notes[length:]
+        return token
+
+    def accept(self, probability: Any) -> bool:
+        length = len(self.notes)
+        accepted = self.dice.accept(probability)
+        del self.notes[length:]
+        return accepted
+
+
+class Point:
+    """What one round does under some laws (at both points of their cell).
+
+    emitted : probability of every text that the round may emit, exactly that
+    cells : {draft path: signs of all comparisons in its branches}
+    compared : whether the rule compared anything
+    within : whether every branch read only laws at prefixes of what it emitted
+    """
+
+    def __init__(self, laws: Laws, gamma: int) -> None:
+        self.laws, self.gamma, self.degree = laws, gamma, 0
+        self.emitted: dict[Prefix, Any] = {}
+        self.cells: dict[Prefix, bytes] = {}
+        self.compared, self.within = False, True
+        self.reads: list[Prefix] = []  # the deepest prefix that was read, for every branch
+
+    def add(self, emitted: Prefix, played: Deferred, probability: Any) -> None:
+        """One more branch, just played."""
+        drafts, log = tuple(played.drafts), bytes(self.laws.notes)
+        self.emitted[emitted] = self.emitted.get(emitted, 0) + probability
+        self.cells[drafts] = self.cells.get(drafts, b"") + log + b"|"
+        self.reads.append(drafts[: max(0, played.depth)])
+        self.compared |= bool(log)
+        self.within &= played.depth < len(emitted)
+
+    def same_law(self, other: Point) -> bool:
+        """The same numbers at both points."""
+        return _values(self.emitted) == _values(other.emitted)
+
+    def sides(self) -> Iterator[tuple[Prefix, Any, Any]]:
+        """Both sides of the identity for every text of gamma + 1 tokens."""
+        pending: list[tuple[Prefix, Any, Any]] = [((), 0, 1)]
+        while pending:
+            prefix, got, due = pending.pop()
+            if len(prefix) > self.gamma:
+                yield prefix, got, due
+                continue
+            for x, p in enumerate(self.laws.target(prefix)):
+                nothing = got.__class__ is int and got == 0  # so far; saves a product
+                continued = 0 if nothing else got * p
+                longer = (*prefix, x)
+                pending.append((longer, self.emitted.get(longer, 0) + continued, due * p))
+
+    def holds(self) -> bool:
+        """Whether the identity holds, at both points; notes the largest degree."""
+        for _, got, due in self.sides():
+            difference = due - got
+            assert difference.defined, "Quiet lets nothing else through"
+            if difference.a or difference.c:
+                return False
+            self.degree = max(self.degree, difference.degree)
+        return True
+
+
+def violations(point: Point) -> tuple[Violation, ...]:
+    """The shortest texts whose probability is wrong; none if the identity holds."""
+    for number in (0, 1):
+        laws: list[dict[Prefix, Fraction]] = [{}, {}]
+        for text, *sides in point.sides():
+            for law, side in zip(laws, sides, strict=True):
+                for end in range(1, len(text) + 1):
+                    law[text[:end]] = law.get(text[:end], Fraction(0)) + _value(side, number)
+        got, due = laws
+        wrong = sorted((z for z in due if got[z] != due[z]), key=_order)
+        if wrong:
+            texts = [z for z in wrong if len(z) == len(wrong[0])][:SHOWN]
+            return tuple(_violation(point, z, got[z], due[z], number) for z in texts)
+    return ()
+
+
+def _violation(point: Point, text: Prefix, got: Fraction, due: Fraction, number: int) -> Violation:
+    """With all laws on which `got` depends."""
+    ends = [text[:-1]]
+    mass = sum(_value(p, number) for p in point.emitted.values())
+    if not point.within or mass != 1:  # what comes after the text, or beside it, matters too
+        ends += point.reads
+    prefixes = sorted({end[:i] for end in ends for i in range(len(end) + 1)}, key=_order)
+    target, draft = point.laws.shown(prefixes, point.gamma, number)
+    kinds = "; ".join(f"{' '.join(point.laws.kind(z))} after {named(z)}" for z in draft)
+    return Violation(f"p against q, token by token: {kinds}", target, draft, text, got, due)
+
+
+def _order(prefix: Prefix) -> tuple[int, Prefix]:
+    return len(prefix), prefix
+
+
+def _value(number: Any, point: int) -> Fraction:
+    return number.at(point) if isinstance(number, Traced) else Fraction(number)
+
+
+def _values(law: dict[Prefix, Any]) -> dict[Prefix, tuple[Fraction, ...]]:
+    return {z: (_value(p, 0), _value(p, 1)) for z, p in law.items()}
