@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -80,7 +81,10 @@ class Certificate:
         lines += [f"  assumed: {text}" for text in self.assumptions if self.holds]
         lines += [str(violation) for violation in self.violations[:PRINTED]]
         more = len(self.violations) - PRINTED
-        return "\n".join([*lines, f"… and {more} more"] if more > 0 else lines)
+        if more > 0:
+            lines.append(f"… and {more} more")
+        wrap = textwrap.TextWrapper(100, subsequent_indent="    ", break_long_words=False)
+        return "\n".join(map(wrap.fill, "\n".join(lines).splitlines()))
 
 
 def law_lines(target: Laws, draft: Laws) -> list[str]:

@@ -261,7 +261,7 @@ def _print_certificates(report: Report, user: UserRule, args: argparse.Namespace
             report.say(_folded(f"It cannot be certified. {error}"), gamma=gamma, holds=None)
             return CANNOT
         values = vars(found) | {"violations": list(map(str, found.violations))}
-        report.say(_folded(str(found)), gamma=gamma, holds=found.holds, **values)
+        report.say(str(found), gamma=gamma, holds=found.holds, **values)
         code = code if found.holds else NO
     return code
 

@@ -201,19 +201,20 @@ def _subject(case: Case, rule: Any, stop: Text) -> str:
     target, draft = type(case.target).__name__, type(case.draft).__name__
     ends = f"stop at {shown(stop)}" if stop else "no stop token, and each token as the only one"
     return (
-        f"the loop with rule {name}, target {target}, draft {draft}, V={case.target.vocab}, "
-        f"gamma={case.gamma}; {ends}"
+        f"the loop with rule {name}, {target} target, {draft} draft, V {case.target.vocab}, "
+        f"γ {case.gamma}; {ends}"
     )
 
 
 def _assumptions(case: Case, found: Findings) -> tuple[str, ...]:
-    seen = " and on the set of all tokens before" if case.penalised else ""
+    tokens = "the last token" if case.view == 1 else f"the last {case.view} tokens"
+    seen = " and the set of all tokens before" if case.penalised else ""
     plain = [
-        f"the models' laws depend on the last {case.view} tokens{seen} only, as they say",
+        f"the models' laws depend on no more than {tokens}{seen}, as they say",
         "what a round does depends on the models' caches, the tokens in view, the room left and "
         "what the round before accepted; a longer prompt is read as one of "
         f"{max(case.view, 1) + 1} tokens is",
-        "gamma is a fixed number, and all randomness passes through the dice",
+        "γ is a fixed number, and all randomness passes through the dice",
         f"floats: probabilities are right up to rounding, {EXACT:g} at most in a round",
     ]
     if case.draft_is_model:

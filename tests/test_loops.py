@@ -148,7 +148,7 @@ def test_certain_proposals_cover_what_a_lookup_may_find():
     assert found.holds
     assert "every certain proposal of up to 2 tokens" in found.assumptions[-1]
     assert "PromptLookup" in found.subject
-    assert "V=2, gamma=2" in found.subject
+    assert "V 2, γ 2" in found.subject
 
 
 def test_a_rule_by_function_and_a_stop_token():
