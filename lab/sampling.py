@@ -52,6 +52,8 @@ class RandomDice:
         return int(token)
 
     def accept(self, probability: Any) -> bool:
+        if isinstance(probability, np.generic):
+            probability = probability.item()  # NumPy would round the uniform to a float32
         return bool(self.rng.random() < probability)
 
 
