@@ -14,23 +14,28 @@ from lab import corpus, theory
 from lab.checkpoint import load_trained
 from lab.decode import autoregressive_generate, speculative_generate
 from lab.engine import generate_many
-from lab.exact import assert_lossless, audit, output_law, round_law
+from lab.exact import TableLM, assert_lossless, audit, audit_loop, output_law, round_law
 from lab.ledger import Ledger
-from lab.ngram import NGramLM
+from lab.ngram import NGramLM, PromptLookup
 from lab.quant import quantize
 from lab.sampling import RandomDice, Sampling
 from lab.transformer import ModelConfig, Transformer
+from lab.verify import chain_rule
 
 __all__ = [
     "Ledger",
     "ModelConfig",
     "NGramLM",
+    "PromptLookup",
     "RandomDice",
     "Sampling",
+    "TableLM",
     "Transformer",
     "assert_lossless",
     "audit",
+    "audit_loop",
     "autoregressive_generate",
+    "chain_rule",
     "corpus",
     "default_rng",
     "generate_many",

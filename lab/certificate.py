@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-Prefix = tuple[int, ...]
+Tokens = tuple[int, ...]
+LawsByPrefix = Mapping[Tokens, tuple[Any, ...]]  # {tokens so far: (V,)}
+
 PRINTED = 2  # violations that are printed
-Laws = Mapping[Prefix, tuple[Any, ...]]
+OF_RULE = ("cells", "points", "branches", "chance of a miss")  # what its numbers are called
+OF_LOOP = ("states", "rounds", "branches", "largest total variation")
+
+
+class Fault(NamedTuple):
+    """What is wrong, as in "text 0 1 leaves the target's cache with 0 1, not 0": the last fields
+    of a `Violation`."""
+
+    got: str
+    due: str
+    what: str
 
 
 @dataclass(frozen=True)
@@ -17,22 +29,22 @@ class Violation:
     """A counterexample.
 
     where : the cell or the state in which it was found
-    target, draft : the laws that matter, by prefix: {tokens so far: (V,)}
+    target, draft : the laws that matter, by prefix
     text : the tokens whose probability is wrong
     got, due : that probability, and what it should be; exact fractions in a rule's certificate
     what : what the text has or does, where that is no probability: then `got` and `due` are words
     """
 
     where: str
-    target: Laws
-    draft: Laws
-    text: Prefix
+    target: LawsByPrefix
+    draft: LawsByPrefix
+    text: Tokens
     got: Any
     due: Any
     what: str = "has probability"
 
     def __str__(self) -> str:
-        lines = [f"text {named(self.text)} {self.what} {self.got}, not {self.due}"]
+        lines = [f"text {shown(self.text)} {self.what} {self.got}, not {self.due}"]
         lines += [f"  {self.where}", *law_lines(self.target, self.draft)]
         return "\n".join(lines)
 
@@ -41,16 +53,17 @@ class Violation:
 class Certificate:
     """The result of `lab.certify.rule` or `lab.certify.loop`.
 
-    cells : cells of fixed comparisons (rule), or states (loop), that were checked
-    points : laws (rule) or rounds (loop) that were enumerated in them
+    cells : cells of fixed comparisons that were checked; of a loop, states
+    points : laws that were tried in them; of a loop, rounds
     leaves : branches taken in all
     violations : counterexamples; none if it holds
     assumptions : on what the conclusion rests besides the enumeration
-    error_bound : rule: probability that a rule which is wrong in a checked cell passed it; loop:
-        the largest total variation found, which is rounding
+    error_bound : chance that a rule which is wrong in a checked cell passed it; of a loop, the
+        largest total variation found, which is rounding
     subject : what was certified, in words
     unseen : estimated chance that a random point lies in a cell that was not checked; None where
         all cells were enumerated
+    words : what cells, points, leaves and error_bound are called in print
     """
 
     cells: int
@@ -61,23 +74,23 @@ class Certificate:
     error_bound: float
     subject: str = ""
     unseen: float | None = None
+    words: tuple[str, ...] = OF_RULE
 
     @property
     def holds(self) -> bool:
         return not self.violations
 
     def __str__(self) -> str:
-        facts = {
-            "cells": f"{self.cells:,}",
-            "points": f"{self.points:,}",
-            "leaves": f"{self.leaves:,}",
-        }
+        *counted, bound = self.words
+        counts = (self.cells, self.points, self.leaves)
+        facts = {word: f"{count:,}" for word, count in zip(counted, counts, strict=True)}
         if self.holds:
-            facts["error bound"] = f"{self.error_bound:.0e}"
+            facts[bound] = f"{self.error_bound:.0e}"
             if self.unseen is not None:
                 facts["unseen"] = f"{self.unseen:.1g}, the chance of a point in a cell not seen"
+        width = max(map(len, self.words)) + 2
         lines = [self.subject, f"  {'holds' if self.holds else 'DOES NOT HOLD'}"]
-        lines += [f"  {name:<12}{value}" for name, value in facts.items()]
+        lines += [f"  {name:<{width}}{value}" for name, value in facts.items()]
         lines += [f"  assumed: {text}" for text in self.assumptions if self.holds]
         lines += [str(violation) for violation in self.violations[:PRINTED]]
         more = len(self.violations) - PRINTED
@@ -87,15 +100,15 @@ class Certificate:
         return "\n".join(map(wrap.fill, "\n".join(lines).splitlines()))
 
 
-def law_lines(target: Laws, draft: Laws) -> list[str]:
+def law_lines(target: LawsByPrefix, draft: LawsByPrefix) -> list[str]:
     """The laws of both models, a line for each prefix."""
     return [
-        f"  {name} after {named(prefix)}: {', '.join(map(str, law))}"
+        f"  {name} after {shown(prefix)}: {', '.join(map(str, law))}"
         for name, laws in (("target", target), ("draft", draft))
         for prefix, law in laws.items()
     ]
 
 
-def named(prefix: Prefix) -> str:
-    """A text, for print."""
-    return " ".join(map(str, prefix)) or "(nothing)"
+def shown(tokens: Iterable[int]) -> str:
+    """Tokens, for print."""
+    return " ".join(map(str, tokens)) or "nothing"

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 import sys
-import textwrap
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from typing import Any
 
 import lab.certify
 from lab import console
 from lab.console import Report
-from lab.examine import EXACT, Finding, examine
+from lab.exact import EXACT, Difference
+from lab.examine import Finding, examine
 from lab.userrule import Trouble, UserRule, load
-from lab.verify import Rule
+from lab.verify import RULES, Rule
 from lab.watch import Watch
 
 Work = Callable[[argparse.Namespace], int]
@@ -27,17 +28,15 @@ Work = Callable[[argparse.Namespace], int]
 YES, NO, CANNOT = 0, 1, 2  # exit codes
 ROUNDING = 1e-6  # total variation that float32 may leave
 DEFAULT_GAMMAS = "1..3"
-RULE_HELP = """\
-FILE.py:NAME, package.module:NAME, or token, block, match, lenient, typical;
+RULE_HELP = f"""\
+FILE.py:NAME, package.module:NAME, or {", ".join(RULES)};
 a function (target_probs, draft_probs, drafts, dice) -> (accepted, token),
 or (target_probs, proposal, dice) -> lab.verify.Verdict"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand -> exit code."""
-    codes = []
-    console.run(lambda: codes.append(_dispatch(argv)))
-    return codes[0]
+    return console.run(lambda: _dispatch(argv))
 
 
 # ---- Subcommands ------------------------------------------------------------------------------
@@ -54,18 +53,13 @@ def audit(parser: argparse.ArgumentParser) -> Work:
     exit code: 0 exact; 1 not exact; 2 the rule cannot be examined, or wrong usage
     """
     _add_rule_options(parser)
-    parser.add_argument(
-        "--certify", action="store_true", help="if it is exact here, prove it for all laws"
-    )
 
     def work(args: argparse.Namespace) -> int:
         user, findings = _examined(args, args.gamma)
         report = Report("speclab audit", args.json)
         _print_findings(report, user, findings)
         code = _say_verdict(report, findings)
-        if code == YES and args.certify:
-            code = _print_certificates(report, user, args)
-        elif code == YES:
+        if code == YES:
             report.say(f"For all laws, not these alone: speclab certify {args.rule}")
         report.close()
         return code
@@ -139,19 +133,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND")
     for name, command in COMMANDS.items():
-        head, _, rest = (command.__doc__ or "").partition("\n\n")
+        text = inspect.getdoc(command) or ""
         sub = commands.add_parser(
             name,
-            help=head,
-            description=f"{head}\n\n{_unindented(rest)}",
+            help=text.partition("\n")[0],
+            description=text,
             formatter_class=argparse.RawTextHelpFormatter,
         )
         sub.set_defaults(work=command(sub), command=name)
     return parser
-
-
-def _unindented(text: str) -> str:
-    return "\n".join(line.strip() for line in text.splitlines())
 
 
 def _dispatch(argv: Sequence[str] | None) -> int:
@@ -177,7 +167,7 @@ def _tell(error: Exception, args: argparse.Namespace) -> None:
         report.say(str(error), examined=False)
         report.close()
     else:
-        print(_folded(f"speclab: {error}", indent=""), file=sys.stderr)
+        print(console.folded(f"speclab: {error}"), file=sys.stderr)
 
 
 # ---- A rule -----------------------------------------------------------------------------------
@@ -193,12 +183,13 @@ def _examined(args: argparse.Namespace, gammas: Sequence[int]) -> tuple[UserRule
 def _print_findings(report: Report, user: UserRule, findings: Sequence[Finding]) -> None:
     rows = []
     for found in findings:
+        off = found.difference
         tokens = (found.tokens, found.token_tokens, found.block_tokens)
-        wrong = ["", "", ""]
+        variation, wrong = "0", ["", "", ""]
         if not found.exact:
-            text = " ".join(map(str, found.prefix or ()))
-            wrong = [text, f"{found.p_rule:.4g}", f"{found.p_target:.4g}"]
-        variation = "0" if found.exact else f"{found.total_variation:.3g}"
+            text = " ".join(map(str, off.prefix or ()))
+            variation = f"{off.total_variation:.3g}"
+            wrong = [text, f"{off.p_law:.4g}", f"{off.p_reference:.4g}"]
         rows.append([found.case, found.gamma, variation, *(f"{n:.3f}" for n in tokens), *wrong])
     report.section(
         f"{user.name}, V {findings[0].vocab}",
@@ -214,8 +205,15 @@ def _print_findings(report: Report, user: UserRule, findings: Sequence[Finding])
         ),
         rows,
         key="cases",
-        values=[asdict(found) | {"exact": found.exact} for found in findings],
+        values=list(map(_flat, findings)),
     )  # fmt: skip
+
+
+def _flat(found: Finding) -> dict[str, Any]:
+    """A finding for JSON, its difference taken apart."""
+    values = vars(found).copy()
+    difference: Difference = values.pop("difference")
+    return difference._asdict() | values | {"exact": found.exact}
 
 
 def _say_verdict(report: Report, findings: Sequence[Finding]) -> int:
@@ -228,23 +226,21 @@ def _say_verdict(report: Report, findings: Sequence[Finding]) -> int:
         "{tokens:.3f} tokens per round in the mean of the cases, against {token_tokens:.3f} "
         "(token) and {block_tokens:.3f} (block)."
     ).format(**tokens)
-    worst = max(findings, key=lambda found: found.total_variation)
+    worst = max(findings, key=lambda found: found.difference.total_variation)
+    variation = worst.difference.total_variation
     wrong = sum(not found.exact for found in findings)
     if worst.exact:
         text = (
             f"exact: in all {len(findings)} cases the text has the target's law. It emits {emits}"
         )
     else:
-        rounding = " So little may be rounding: try float64." * (worst.total_variation <= ROUNDING)
+        rounding = " So little may be rounding: try float64." * (variation <= ROUNDING)
         text = (
             f"not exact: {wrong} of {len(findings)} cases differ. The largest total variation is "
-            f"{worst.total_variation:.3g} ({worst.case}, γ {worst.gamma}).{rounding} For that it "
-            f"emits {emits}"
+            f"{variation:.3g} ({worst.case}, γ {worst.gamma}).{rounding} For that it emits {emits}"
         )
     report.section("Verdict")
-    report.say(
-        text, exact=worst.exact, differ=wrong, total_variation=worst.total_variation, **tokens
-    )
+    report.say(text, exact=worst.exact, differ=wrong, total_variation=variation, **tokens)
     return YES if worst.exact else NO
 
 
@@ -258,20 +254,12 @@ def _print_certificates(report: Report, user: UserRule, args: argparse.Namespace
             with contextlib.redirect_stdout(sys.stderr):
                 found = lab.certify.rule(rule, args.vocab, gamma, args.seed)
         except ValueError as error:
-            report.say(_folded(f"It cannot be certified. {error}"), gamma=gamma, holds=None)
+            report.say(f"It cannot be certified. {error}", gamma=gamma, holds=None)
             return CANNOT
         values = vars(found) | {"violations": list(map(str, found.violations))}
         report.say(str(found), gamma=gamma, holds=found.holds, **values)
         code = code if found.holds else NO
     return code
-
-
-def _folded(text: str, indent: str = "    ") -> str:
-    """Lines of at most 100 columns; the lines that there are stay, and paths stay whole."""
-    fold = textwrap.TextWrapper(
-        100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
-    return "\n".join(fold.fill(line) for line in text.splitlines())
 
 
 if __name__ == "__main__":

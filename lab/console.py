@@ -10,11 +10,13 @@ import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tabulate import tabulate
 
 from lab import domains
+
+T = TypeVar("T")
 
 
 class Report:
@@ -35,7 +37,7 @@ class Report:
         if not self.as_json:
             print(f"\n{heading}\n{'-' * len(heading)}")
             if text:
-                print(wrapped(text))
+                print(folded(text))
 
     def table(
         self,
@@ -64,11 +66,27 @@ class Report:
             numeric = ["right" if i else "left" for i in range(len(headers))]
             print(tabulate(cells, headers=headers, disable_numparse=True, colalign=numeric))
 
+    def records(
+        self,
+        title: str,
+        columns: Sequence[tuple[str, str, str]],
+        records: Sequence[Mapping[str, Any]],
+        key: str = "",
+    ) -> None:
+        """A table of records, values by name. A column is (header, name, format) and prints what
+        `shown` makes of that value; JSON has all of a record, unrounded, errors as name_stderr."""
+        rows = [[shown(record[name], form) for _, name, form in columns] for record in records]
+        values = [
+            {of: part for name, value in record.items() for of, part in _parts(name, value)}
+            for record in records
+        ]
+        self.table(title, [header for header, _, _ in columns], rows, key, values)
+
     def say(self, text: str, **values: Any) -> None:
         """An observation; `values` are the numbers it speaks of, for JSON."""
         self.content["parts"].append({"says": text, **({"values": values} if values else {})})
         if not self.as_json:
-            print(wrapped(text))
+            print(folded(text))
 
     def close(self) -> None:
         """Print the JSON, if that is what was asked for."""
@@ -78,9 +96,13 @@ class Report:
             print()
 
 
-def wrapped(text: str) -> str:
-    """Lines of at most 100 columns; text that has lines already keeps them."""
-    return text if "\n" in text else textwrap.fill(text, 100, break_long_words=False)
+def folded(text: str, indent: str = "") -> str:
+    """Lines of at most 100 columns: longer ones go on in the next, after `indent`; words, and so
+    paths, stay whole."""
+    fold = textwrap.TextWrapper(
+        100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(map(fold.fill, text.splitlines()))
 
 
 def cell(value: Any) -> str:
@@ -92,6 +114,17 @@ def cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value)
+
+
+def shown(value: Any, form: str) -> str:
+    """A value by its format, or as `cell` has it if that is empty; (value, error, ..) with both:
+    shown((0.87, 0.004, 32), '+.3f') -> '+0.870 ± 0.004'. What is exactly 0 shows as 0."""
+    centre, *error = value[:2] if isinstance(value, tuple) else (value,)
+    if not form:
+        return cell(value)
+    if not any((centre, *error)):
+        return "0"
+    return " ± ".join([format(centre, form), *(format(e, form.lstrip("+")) for e in error)])
 
 
 def with_error(value: float, stderr: float, decimals: int = 3) -> str:
@@ -107,16 +140,18 @@ def quantity(value: float, unit: str = "") -> str:
     return f"{value:.3g} {unit}".rstrip()
 
 
-def run(main: Callable[[], None]) -> None:
-    """Run a script's main: any terminal can show it, and a reader may stop early (`| head`)."""
+def run(main: Callable[[], T]) -> T:
+    """Run a script's main -> what it returns: any terminal can show it, and a reader may stop early
+    (`| head`)."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # Greek letters on an ASCII terminal
     try:
-        main()
+        result = main()
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to say
         sys.exit(1)
+    return result
 
 
 def arguments(description: str, **extra: dict[str, Any]) -> argparse.ArgumentParser:
@@ -154,6 +189,13 @@ def positive_whole_number(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number >= 1")
     return int(text)
+
+
+def _parts(name: str, value: Any) -> list[tuple[str, Any]]:
+    """A value and its error, if it has one, each by its name."""
+    if not isinstance(value, tuple):
+        return [(name, value)]
+    return [(name, value[0]), (f"{name}_stderr", value[1])]
 
 
 def _plain(value: Any) -> Any:

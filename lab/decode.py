@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy.typing as npt
 
-from lab import domains
 from lab.drafting import Drafting, Gamma
 from lab.forward import Forward, Loop, drive
 from lab.ledger import Ledger
 from lab.sampling import Dice, Sampling, as_dice
 from lab.text import Generation, Round, Text, View
-from lab.verify import Proposal, Verdict, Verify, as_rule
+from lab.verify import Proposal, Verdict, Verify, as_rule, as_verdict
 
 __all__ = [
     "Forward",
@@ -138,19 +137,12 @@ def verify(decide: Verify, target_probs: Array, proposal: Proposal, dice: Dice) 
     if not len(proposal):
         return Verdict((), dice.choose(target_probs[0]), 0)
     try:
-        verdict = decide(target_probs, proposal, dice)
+        answer = decide(target_probs, proposal, dice)
     except TypeError as error:
         if "argument" in str(error):
             error.add_note("a rule takes (target_probs, proposal, dice); see lab.verify.chain_rule")
         raise
-    if not isinstance(verdict, Verdict):
-        raise ValueError(f"rule: it returned {verdict!r}, which must be a lab.verify.Verdict")
-    accepted, drafts, vocab = len(verdict.path), len(proposal), target_probs.shape[1]
-    if tuple(verdict.path) != tuple(range(accepted)) or accepted > drafts:
-        raise ValueError(f"rule: path={verdict.path} must be 0, 1, ... of {drafts} drafts")
-    domains.whole("rule: token", verdict.token, 0, vocab - 1)
-    domains.whole("rule: tested", verdict.tested, accepted, drafts)
-    return verdict
+    return as_verdict(answer, len(proposal), target_probs.shape[1])
 
 
 def _check_sampling(**settings: Sampling | None) -> None:

@@ -6,6 +6,7 @@ One whole number becomes a Python int, tokens become int64, all other numbers fl
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
@@ -28,9 +29,14 @@ def is_whole(value: object) -> TypeGuard[int]:
 
 
 def whole(name: str, value: object, least: int = 0, most: int | None = None) -> int:
-    """One whole number from `least` to `most`, as a Python int; without `most`, one of int64."""
-    if is_whole(value) and least <= value <= (2**63 - 1 if most is None else most):
-        return int(value)
+    """One whole number from `least` to `most`, of whatever library (it has `__index__` and is no
+    bool), as a Python int; without `most`, one of int64."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is not None and least <= number <= (2**63 - 1 if most is None else most):
+        return number
     allowed = f">= {least} and < 2^63" if most is None else f"within {least}..{most}"
     raise ValueError(f"{name}={value!r} must be a whole number {allowed}")
 

@@ -2,7 +2,7 @@
 
 A run is a function of a dice. `branches` calls it once for every sequence of answers that has a
 probability above 0, so what comes out is the whole law, caches, rollback, limits and all, not a
-sample of it. `lab.small` has models that make such laws enumerable.
+sample of it. `TableLM`, `HashLM` and `SpreadLM` (of `lab.small`) are models small enough for that.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from lab import domains
-from lab.decode import Generation, verify
+from lab.decode import Generation, speculative_generate, verify
 from lab.expectations import expectations
 from lab.rule_laws import PrefixLaw
 from lab.sampling import Sampling
-from lab.small import HashLM, SpreadLM, TableLM
+from lab.small import HashLM, SpreadLM, TableLM, random_laws
 from lab.verify import Proposal, as_rule
 
 __all__ = [
+    "EXACT",
     "Audit",
     "Difference",
     "HashLM",
@@ -31,11 +32,15 @@ __all__ = [
     "TableLM",
     "assert_lossless",
     "audit",
+    "audit_loop",
     "branches",
     "completed",
     "difference",
     "output_law",
     "plain_law",
+    "prefix_law",
+    "prefix_masses",
+    "round_difference",
     "round_law",
     "tokens_of",
     "total_variation",
@@ -45,6 +50,7 @@ Array = npt.NDArray[Any]
 Run = Callable[[Any], Any]
 Law = dict[tuple[int, ...], Any]
 
+EXACT = 1e-12  # what rounding may leave, of a probability or of a total variation
 MAX_LEAVES = 5_000_000
 LAW_SETS = 8  # sets of random laws that a rule is tried on
 
@@ -76,6 +82,10 @@ class Script:
         self.probability = self.probability * (probability if accepted else 1 - probability)
         return accepted
 
+    def siblings(self) -> list[list[int]]:
+        """The other branches that were met: what to answer first to take each."""
+        return [[*self.answers[:question], other] for question, other in self.open]
+
     def _new(self, possible: list[int]) -> None:
         """A question that was not asked before: take the first answer, note the others."""
         if not possible:
@@ -104,7 +114,7 @@ def branches(run: Run, max_leaves: int = MAX_LEAVES) -> Iterator[Leaf]:
     while pending:
         dice = Script(pending.pop())
         result = run(dice)
-        pending += [[*dice.answers[:question], other] for question, other in dice.open]
+        pending += dice.siblings()
         leaves += 1
         if leaves > max_leaves:
             raise ValueError(
@@ -173,19 +183,47 @@ def plain_law(
     fresh forward pass over the whole prefix. It shares nothing with the loop."""
     max_len = getattr(target, "max_len", None)
     limit = n_new if max_len is None else min(n_new, max_len - len(prompt))
-    law: Law = {}
-    pending: list[tuple[tuple[int, ...], Any]] = [((), 1.0)]
-    while pending:
-        tokens, probability = pending.pop()
-        if len(tokens) == limit or (tokens and tokens[-1] in stop):
-            law[tokens] = probability
-            continue
+
+    def processed(tokens: tuple[int, ...]) -> Array:
         text = [*prompt, *tokens]
         logits = target.forward(np.array(text), target.new_cache())[-1]
-        probs = sampling.probs(logits, text)
-        pending += [((*tokens, int(t)), probability * probs[t]) for t in np.flatnonzero(probs)]
+        return sampling.probs(logits, text)
+
+    law = completed({(): 1.0}, processed, limit, stop)
     _check_sum(law)
     return law
+
+
+def completed(law: Law, target: PrefixLaw, length: int, stop: Sequence[int] = ()) -> Law:
+    """The law of texts of `length` tokens, or up to the first of `stop`, where what `law` leaves
+    open is continued by the target, a law (V,) for every prefix. Of {(): 1} it makes the target's
+    own."""
+    full: Law = {}
+    pending = list(law.items())
+    while pending:
+        tokens, probability = pending.pop()
+        if len(tokens) == length or (tokens and tokens[-1] in stop):
+            full[tokens] = full.get(tokens, 0) + probability
+        else:
+            pending += [((*tokens, t), probability * p) for t, p in enumerate(target(tokens)) if p]
+    return full
+
+
+def prefix_law(law: Mapping[tuple[int, ...], Any], length: int) -> Law:
+    """The law of the first `length` tokens."""
+    prefixes: Law = {}
+    for tokens, probability in law.items():
+        prefixes[tokens[:length]] = prefixes.get(tokens[:length], 0) + probability
+    return prefixes
+
+
+def prefix_masses(law: Mapping[tuple[int, ...], Any]) -> Law:
+    """{prefix: probability that a text begins with it}, of all prefixes of all lengths."""
+    masses: Law = {}
+    for tokens, probability in law.items():
+        for end in range(len(tokens) + 1):
+            masses[tokens[:end]] = masses.get(tokens[:end], 0) + probability
+    return masses
 
 
 def total_variation(law: Mapping[Any, Any], other: Mapping[Any, Any]) -> Any:
@@ -196,7 +234,7 @@ def total_variation(law: Mapping[Any, Any], other: Mapping[Any, Any]) -> Any:
 class Difference(NamedTuple):
     """How far a law is from the one it should be.
 
-    prefix : the shortest (then the smallest) whose probability differs by more than 1e-12, or None
+    prefix : the shortest (then the smallest) whose probability differs by more than EXACT, or None
     p_reference, p_law : its probability under either
     """
 
@@ -208,17 +246,25 @@ class Difference(NamedTuple):
 
 def difference(law: Law, reference: Law) -> Difference:
     """Compare two laws of texts."""
-    prefix = _first_difference(reference, law)
-    masses = (_prefix_mass(one, prefix or ()) for one in (reference, law))
-    return Difference(float(total_variation(law, reference)), prefix, *map(float, masses))
+    due, found = prefix_masses(reference), prefix_masses(law)
+    differing = [z for z in due.keys() | found if abs(due.get(z, 0) - found.get(z, 0)) > EXACT]
+    prefix = min(differing, key=lambda prefix: (len(prefix), prefix), default=None)
+    masses = (float(one.get(prefix or (), 0)) for one in (due, found))
+    return Difference(float(total_variation(law, reference)), prefix, *masses)
+
+
+def round_difference(emitted: Law, target: PrefixLaw, gamma: int) -> Difference:
+    """How far the text is from the target's law where `emitted`, the law of one round of gamma
+    drafts (see `round_law`), is continued by the target."""
+    due = completed({(): 1.0}, target, gamma + 1)
+    return difference(completed(emitted, target, gamma + 1), due)
 
 
 @dataclass(frozen=True)
 class Audit:
     """A run's exact law beside the law it should have.
 
-    first_difference : the shortest prefix whose probability differs by more than 1e-12, or None
-    p_reference, p_run : its probability under either
+    total_variation, first_difference, p_reference, p_run : the `Difference`
     leaves, depth : branches taken, and the most questions asked in one
     expected : exact expectations, for runs that return a `Generation`: of the counters drafted,
         tested, accepted, emitted, target_calls, draft_calls, and of what the estimators of
@@ -237,6 +283,10 @@ class Audit:
     exists: dict[str, float] = field(default_factory=dict)
     pooled: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def difference(self) -> Difference:
+        return Difference(self.total_variation, self.first_difference, self.p_reference, self.p_run)
+
 
 def audit(run: Run, reference_law: Law, max_leaves: int = MAX_LEAVES) -> Audit:
     """Compare `run(dice)` with a law, exactly."""
@@ -253,12 +303,29 @@ def audit(run: Run, reference_law: Law, max_leaves: int = MAX_LEAVES) -> Audit:
             _, chance = seen.get(counts, (made, 0))
             seen[counts] = made, chance + leaf.probability
     _check_sum(law)
+    found = difference(law, reference_law)
     return Audit(
-        *difference(law, reference_law),
-        leaves,
-        depth,
-        *expectations(list(seen.values())),
+        total_variation=found.total_variation,
+        first_difference=found.prefix,
+        p_reference=found.p_reference,
+        p_run=found.p_law,
+        leaves=leaves,
+        depth=depth,
+        **expectations(list(seen.values()))._asdict(),
     )
+
+
+def audit_loop(
+    target: Any, draft: Any, prompt: Sequence[int], n_new: int, gamma: Any, **more: Any
+) -> Audit:
+    """`audit` of `speculative_generate` with these arguments, beside `plain_law` with the same
+    `sampling` and `stop`."""
+
+    def run(dice: Any) -> Generation:
+        return speculative_generate(target, draft, prompt, n_new, gamma, rng=dice, **more)
+
+    settings = {name: more[name] for name in ("sampling", "stop") if name in more}
+    return audit(run, plain_law(target, prompt, n_new, **settings))
 
 
 def assert_lossless(rule: Any, vocab: int = 3, gamma: int = 2, seed: int = 0) -> None:
@@ -270,43 +337,13 @@ def assert_lossless(rule: Any, vocab: int = 3, gamma: int = 2, seed: int = 0) ->
     """
     vocab, gamma = domains.whole("vocab", vocab, 1), domains.whole("gamma", gamma, 1)
     for number in range(LAW_SETS):
-        rng = np.random.default_rng([seed, vocab, gamma, number])
-        target, draft = _random_laws(rng, vocab), _random_laws(rng, vocab)
-        found = difference(
-            completed(round_law(rule, target, draft, gamma), target, gamma + 1),
-            completed({(): 1.0}, target, gamma + 1),
-        )
+        target, draft = (random_laws(vocab, seed, gamma, number, which) for which in (0, 1))
+        found = round_difference(round_law(rule, target, draft, gamma), target, gamma)
         assert found.prefix is None, (
             f"rule is not lossless: total variation {found.total_variation:.3g}, prefix "
             f"{found.prefix} has probability {found.p_law:.6g}, the target gives "
             f"{found.p_reference:.6g}"
         )
-
-
-def completed(law: Law, target: PrefixLaw, length: int) -> Law:
-    """The law of texts of `length` tokens, where what `law` leaves open is continued by the target,
-    a law (V,) for every prefix. With `law` {(): 1} it is the target's own."""
-    full: Law = {}
-    pending = list(law.items())
-    while pending:
-        tokens, probability = pending.pop()
-        if len(tokens) == length:
-            full[tokens] = full.get(tokens, 0) + probability
-        else:
-            pending += [((*tokens, t), probability * p) for t, p in enumerate(target(tokens)) if p]
-    return full
-
-
-def _random_laws(rng: np.random.Generator, vocab: int) -> PrefixLaw:
-    """A law for every prefix, drawn when it is first asked for."""
-    laws: dict[tuple[int, ...], Array] = {}
-
-    def law(prefix: tuple[int, ...]) -> Array:
-        if prefix not in laws:
-            laws[prefix] = rng.dirichlet(np.ones(vocab))
-        return laws[prefix]
-
-    return law
 
 
 def _as_function(probs: Any) -> Callable[[tuple[int, ...]], Array]:
@@ -322,23 +359,8 @@ def _as_function(probs: Any) -> Callable[[tuple[int, ...]], Array]:
 
 def _check_sum(law: Mapping[Any, Any]) -> None:
     total = sum(law.values())
-    if abs(total - 1) > 1e-12:
+    if abs(total - 1) > EXACT:
         raise ValueError(
             f"the branches' probabilities sum to {total}, not 1: a law was not one, or a draw did "
             "not go through the dice"
         )
-
-
-def _prefix_mass(law: Law, prefix: tuple[int, ...]) -> Any:
-    return sum(p for tokens, p in law.items() if tokens[: len(prefix)] == prefix)
-
-
-def _first_difference(law: Law, other: Law) -> tuple[int, ...] | None:
-    """The shortest prefix (then the smallest) that the two laws weigh differently."""
-    masses: dict[tuple[int, ...], Any] = {}
-    for sign, one in ((1, law), (-1, other)):
-        for tokens, p in one.items():
-            for end in range(len(tokens) + 1):
-                masses[tokens[:end]] = masses.get(tokens[:end], 0) + sign * p
-    differing = [prefix for prefix, mass in masses.items() if abs(mass) > 1e-12]
-    return min(differing, key=lambda prefix: (len(prefix), prefix), default=None)

@@ -6,7 +6,7 @@ real loop. Each beside the shipped rules `token` and `block`. V = vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -15,18 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from lab import domains
-from lab.decode import Generation, speculative_generate
-from lab.exact import Law, audit, completed, difference, plain_law, round_law
+from lab.exact import EXACT, Audit, Difference, Law, audit_loop, round_difference, round_law
 from lab.ngram import PromptLookup
 from lab.rule_laws import PrefixLaw, block_tokens, token_tokens
-from lab.small import TableLM
+from lab.small import TableLM, random_laws
 from lab.userrule import Trouble
 from lab.verify import Verify
 from lab.watch import Watch
 
 Array = npt.NDArray[Any]
+Tokens = tuple[float, float, float]  # expected per round: of the rule, of `token`, of `block`
+Measure = Callable[[Verify], tuple[Difference, Tokens]]
 
-EXACT = 1e-12  # total variation that rounding may leave
 MAX_TEXTS = 10_000  # V^(gamma + 1) texts of a round
 RANDOM_SETS, OTHER_SETS = 24, 2  # sets of laws for a case at gamma 1; the worst one is told
 PROMPT = (0, 1, 2, 0)  # of the loop, modulo V; its end is found again by prompt lookup
@@ -36,9 +36,7 @@ PROMPT = (0, 1, 2, 0)  # of the loop, modulo V; its end is found again by prompt
 class Finding:
     """A rule in one case.
 
-    total_variation : from the law that should come out; of several sets of laws, the largest
-    prefix : the shortest text that differs, None if none does
-    p_rule, p_target : its probability, and what it should be
+    difference : from the law that should come out; of several sets of laws, the largest
     tokens, token_tokens, block_tokens : expected tokens per round of the rule, of `token` and of
         `block`: E tokens / E rounds
     """
@@ -46,17 +44,14 @@ class Finding:
     case: str
     gamma: int
     vocab: int
-    total_variation: float
-    prefix: tuple[int, ...] | None
-    p_rule: float
-    p_target: float
+    difference: Difference
     tokens: float
     token_tokens: float
     block_tokens: float
 
     @property
     def exact(self) -> bool:
-        return self.total_variation <= EXACT
+        return self.difference.total_variation <= EXACT
 
 
 def examine(watch: Watch, gammas: Sequence[int], vocab: int = 3, seed: int = 0) -> list[Finding]:
@@ -77,9 +72,10 @@ def examine(watch: Watch, gammas: Sequence[int], vocab: int = 3, seed: int = 0) 
         )
     found = []
     for gamma in gammas:
-        for case, measure in (*_rounds(gamma, vocab, seed), *_loops(gamma, vocab, seed)):
+        for case, measure in (_rounds(gamma, vocab, seed) | _loops(gamma, vocab, seed)).items():
             watch.where = f"{case}, γ {gamma}"
-            found.append(measure(watch.rule))
+            difference, tokens = measure(watch.rule)
+            found.append(Finding(case, gamma, vocab, difference, *tokens))
     if not watch.asked:
         raise Trouble(
             f"{watch.user.name} draws nothing: it never asked the dice, so what it emits cannot "
@@ -88,59 +84,40 @@ def examine(watch: Watch, gammas: Sequence[int], vocab: int = 3, seed: int = 0) 
     return found
 
 
-Measure = Callable[[Verify], Finding]
-
-
 # ---- One round --------------------------------------------------------------------------------
 
 
-def _rounds(gamma: int, vocab: int, seed: int) -> Iterator[tuple[str, Measure]]:
+def _rounds(gamma: int, vocab: int, seed: int) -> dict[str, Measure]:
     """Laws of a target and of its draft: alike, apart, certain."""
 
     def laws(change: Callable[[Array, int], Array], *key: int) -> PrefixLaw:
-        @cache
-        def law(prefix: tuple[int, ...]) -> Array:
-            rng = np.random.default_rng([seed, vocab, *key, len(prefix), *prefix])
-            return change(rng.dirichlet(np.ones(vocab)), sum(prefix) + len(prefix))
-
-        return law
+        drawn = random_laws(vocab, seed, vocab, *key)
+        return cache(lambda prefix: change(drawn(prefix), sum(prefix) + len(prefix)))
 
     def pairs(target: Any, draft: Any, sets: int) -> list[tuple[PrefixLaw, PrefixLaw]]:
         return [(laws(target, 0, i), laws(draft, 1, i)) for i in range(sets)]
 
-    alike = [(laws(_as_is, 0, i),) * 2 for i in range(OTHER_SETS)]
     cases = {
         "random laws": pairs(_as_is, _as_is, RANDOM_SETS // gamma or 1),
-        "draft = target": alike,
+        "draft = target": [(laws(_as_is, 0, i),) * 2 for i in range(OTHER_SETS)],
         "laws far apart": pairs(_without(0), _without(1), OTHER_SETS),
         "target at T = 0": pairs(_sharp, _as_is, OTHER_SETS),
         "certain drafts": pairs(_as_is, _sharp, OTHER_SETS),
     }
-    for case, sets in cases.items():
-        yield case, partial(_round, case=case, gamma=gamma, vocab=vocab, sets=sets)
+    return {case: partial(_round, sets, gamma) for case, sets in cases.items()}
 
 
 def _round(
-    rule: Verify, case: str, gamma: int, vocab: int, sets: Sequence[tuple[PrefixLaw, PrefixLaw]]
-) -> Finding:
+    sets: Sequence[tuple[PrefixLaw, PrefixLaw]], gamma: int, rule: Verify
+) -> tuple[Difference, Tokens]:
     differences, tokens = [], []
     for target, draft in sets:
         emitted = round_law(rule, target, draft, gamma)
-        due = completed({(): 1.0}, target, gamma + 1)
-        differences.append(difference(completed(emitted, target, gamma + 1), due))
-        tokens.append(
-            (
-                _mean_length(emitted),
-                token_tokens(target, draft, gamma),
-                block_tokens(target, draft, gamma),
-            )
-        )
-    worst = max(differences, key=lambda found: found.total_variation)
-    means = np.mean(tokens, axis=0).tolist()
-    return Finding(
-        case, gamma, vocab, worst.total_variation, worst.prefix, worst.p_law, worst.p_reference,
-        *means,
-    )  # fmt: skip
+        differences.append(round_difference(emitted, target, gamma))
+        others = (tokens_of(target, draft, gamma) for tokens_of in (token_tokens, block_tokens))
+        tokens.append((_mean_length(emitted), *others))
+    own, of_token, of_block = np.mean(tokens, axis=0).tolist()
+    return max(differences, key=lambda found: found.total_variation), (own, of_token, of_block)
 
 
 def _mean_length(law: Law) -> float:
@@ -173,43 +150,28 @@ def _without(shift: int) -> Callable[[Array, int], Array]:
 # ---- The loop ---------------------------------------------------------------------------------
 
 
-def _loops(gamma: int, vocab: int, seed: int) -> Iterator[tuple[str, Measure]]:
+def _loops(gamma: int, vocab: int, seed: int) -> dict[str, Measure]:
     """Runs of gamma + 2 tokens of the loop that decodes everywhere else."""
     prompt = [token % vocab for token in PROMPT]
     laws = _tables(np.random.default_rng([seed, vocab, gamma]), vocab, gamma)
     target, draft = map(TableLM.of_probs, laws)
     short = TableLM.of_probs(laws[0], max_len=len(prompt) + gamma + 1)
-    run = partial(_loop, prompt=prompt, gamma=gamma)
-    yield "loop", partial(run, "loop", target, draft)
-    yield "loop, stop token", partial(run, "loop, stop token", target, draft, stop=(1,))
-    yield "loop, context end", partial(run, "loop, context end", short, draft)
-    yield "loop, lookup", partial(run, "loop, lookup", target, PromptLookup(vocab))
+    loop = partial(audit_loop, prompt=prompt, n_new=gamma + 2, gamma=gamma)
+    cases = {
+        "loop": partial(loop, target, draft),
+        "loop, stop token": partial(loop, target, draft, stop=(1,)),
+        "loop, context end": partial(loop, short, draft),
+        "loop, lookup": partial(loop, target, PromptLookup(vocab)),
+    }
+    return {case: partial(_loop, audited) for case, audited in cases.items()}
 
 
-def _loop(
-    case: str,
-    target: Any,
-    draft: Any,
-    rule: Verify,
-    prompt: list[int],
-    gamma: int,
-    stop: tuple[int, ...] = (),
-) -> Finding:
-    n_new = gamma + 2
-    due = plain_law(target, prompt, n_new, stop=stop)
-
-    def run(dice: Any, rule: Any) -> Generation:
-        return speculative_generate(
-            target, draft, prompt, n_new, gamma, rng=dice, stop=stop, rule=rule
-        )
-
-    found = [audit(partial(run, rule=one), due) for one in (rule, "token", "block")]
-    tokens = [one.expected["emitted"] / one.expected["target_calls"] for one in found]
-    own = found[0]
-    return Finding(
-        case, gamma, target.vocab, own.total_variation, own.first_difference, own.p_run,
-        own.p_reference, *tokens,
-    )  # fmt: skip
+def _loop(audited: Callable[..., Audit], rule: Verify) -> tuple[Difference, Tokens]:
+    found = [audited(rule=one) for one in (rule, "token", "block")]
+    own, of_token, of_block = (
+        one.expected["emitted"] / one.expected["target_calls"] for one in found
+    )
+    return found[0].difference, (own, of_token, of_block)
 
 
 def _tables(rng: np.random.Generator, vocab: int, gamma: int) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,13 @@ def estimate(name: str, mean: ClusteredMean, n: int, lowest: float, highest: flo
         return Estimate(name, value, stderr, lowest, highest, n)
     reach = t_quantile((1 + CONFIDENCE) / 2, groups - 1) * stderr
     return Estimate(name, value, stderr, max(lowest, value - reach), min(highest, value + reach), n)
+
+
+def in_stderrs(mean: ClusteredMean) -> float:
+    """A mean in standard errors; 0 ± 0 is 0: where nothing varies there is nothing to differ by."""
+    if mean.stderr == 0:
+        return math.copysign(math.inf, mean.mean) if mean.mean else 0.0
+    return mean.mean / mean.stderr
 
 
 def rows_of(

@@ -8,7 +8,7 @@ Shapes: K outcomes of the law.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lab.exact import Law, tokens_of
+from lab.exact import prefix_law as prefix_law  # beside `counts`
 from lab.sampling import RandomDice
 from lab.stats import (
     GoodnessOfFit,
@@ -29,14 +30,6 @@ from lab.text import Generation
 
 Array = npt.NDArray[Any]
 Run = Callable[[Any], Generation]
-
-
-def prefix_law(law: Mapping[tuple[int, ...], Any], length: int) -> Law:
-    """The law of the first `length` tokens."""
-    prefixes: Law = {}
-    for tokens, probability in law.items():
-        prefixes[tokens[:length]] = prefixes.get(tokens[:length], 0) + probability
-    return prefixes
 
 
 def sample(run: Run, rngs: Iterable[np.random.Generator]) -> list[Generation]:

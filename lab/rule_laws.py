@@ -1,13 +1,13 @@
-"""What the verification rules give, in closed form: expected tokens, acceptance, output laws.
+"""Closed forms of the verification rules: expected tokens, a threshold, the least bias.
 
 p = target law, q = draft law (V,), of floats or of exact fractions: no float literal, no cast,
 but for `typical_threshold`, which needs an exponential. Laws of a whole round are functions of the
-prefix (a tuple of the round's tokens so far). `lab.verify` has the rules themselves.
+prefix (a tuple of the round's tokens so far). `lab.verify` has the rules themselves, `lab.rulecost`
+what each does to one draft.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lab import domains
-from lab.sampling import residual
 
 Array = npt.NDArray[Any]
 PrefixLaw = Callable[[tuple[int, ...]], Array]
@@ -25,8 +24,8 @@ PrefixLaw = Callable[[tuple[int, ...]], Array]
 
 
 def tokens_by_position(alphas: Iterable[Any]) -> Any:
-    """1 + Σ_k Π_{i <= k} alpha_i: expected tokens of the token rule where position i accepts with
-    alpha_i whatever came before; eq. (1) if they are equal."""
+    """1 + Σ_k Π_{i <= k} alpha_i: expected tokens where position i accepts with alpha_i whatever
+    came before; eq. (1) if they are equal."""
     tokens, reached = 1, 1
     for alpha in alphas:
         reached = reached * alpha
@@ -43,16 +42,21 @@ def token_tokens(target: PrefixLaw, draft: PrefixLaw, gamma: int) -> Any:
 def block_tokens(target: PrefixLaw, draft: PrefixLaw, gamma: int) -> Any:
     """Expected tokens of a round of block verification:
     1 + Σ_l Σ_x min_{i <= l} q(x_1..x_i) p(x_{i+1}..x_l), the best that any rule of this kind can do
-    (Sun et al. 2024, Theorem 2).
-
-    Σ_l Σ_x min(q(x_1..x_l), p(x_1..x_l)) is often given for it, and is too large.
-    """
+    (Sun et al. 2024, Theorem 2)."""
 
     def longer(scores: list[Any], p: Any, q: Any) -> list[Any]:
         """q^i p^(l-i) of the path for every i, from those of the path without its last token."""
         return [*(score * p for score in scores), scores[-1] * q]
 
     return 1 + _tokens(target, draft, gamma, longer)
+
+
+def circulating_tokens(target: PrefixLaw, draft: PrefixLaw, gamma: int) -> Any:
+    """1 + Σ_l Σ_x min(q(x_1..x_l), p(x_1..x_l)), often given for block verification: too large.
+
+    No rule keeps a prefix with both of these laws' overlap at every length at once.
+    """
+    return 1 + _tokens(target, draft, gamma, lambda scores, p, q: [scores[0] * p, scores[-1] * q])
 
 
 def _tokens(
@@ -71,43 +75,15 @@ def _tokens(
     return total
 
 
-# ---- One draft: acceptance, and the law of the first token ------------------------------------
+# ---- One draft ---------------------------------------------------------------------------------
 
 
-def match_acceptance(target_probs: Array, draft_probs: Array) -> Any:
-    """Σ p q: how often the target's own draw is the draft."""
-    return (np.asarray(target_probs) * np.asarray(draft_probs)).sum(axis=-1)
-
-
-def lenient_acceptance(target_probs: Array, draft_probs: Array, leniency: Any) -> Any:
-    """Σ min(p / l, q) (Leviathan et al. 2023, appendix A.5)."""
-    return np.minimum(np.asarray(target_probs) / leniency, draft_probs).sum(axis=-1)
-
-
-def lenient_law(
-    target_probs: Array, draft_probs: Array, leniency: Any, scaled_residual: bool = True
-) -> Array:
-    """min(p / l, q) + (1 - acceptance) residual."""
-    p, q = np.asarray(target_probs), np.asarray(draft_probs)
-    kept = np.minimum(p / leniency, q)
-    correction = residual(p, q * leniency if scaled_residual else q)
-    law: Array = kept + (1 - kept.sum()) * correction
-    return law
-
-
-def typical_threshold(target_probs: Array, epsilon: float, delta: float) -> float:
-    """min(epsilon, delta exp(-H(p))), H in nats: a draft must lie above it (Medusa)."""
-    probs = np.asarray(target_probs).astype(np.float64)
-    entropy = -sum(p * math.log(p) for p in probs[probs > 0])
-    return min(epsilon, delta * math.exp(-entropy))
-
-
-def typical_law(target_probs: Array, draft_probs: Array, epsilon: float, delta: float) -> Array:
-    """q(x) [x typical] + p(x) q(not typical)."""
-    p, q = np.asarray(target_probs), np.asarray(draft_probs)
-    kept = np.where(p > typical_threshold(p, epsilon, delta), q, 0)
-    law: Array = kept + (1 - kept.sum()) * p
-    return law
+def typical_threshold(target_probs: npt.ArrayLike, epsilon: float, delta: float) -> Any:
+    """min(epsilon, delta exp(-H(p))), H in nats: (..., V) -> (...); a draft must lie above it
+    (Medusa)."""
+    probs = np.asarray(target_probs).astype(np.float64)  # fractions too
+    logs = np.log(np.where(probs > 0, probs, 1))
+    return np.minimum(epsilon, delta * np.exp((probs * logs).sum(axis=-1)))
 
 
 def least_bias(divergence: Any, rejection: Any) -> Any:

@@ -9,7 +9,7 @@ in `lab.rule_laws`, of floats or of exact fractions. Shapes: N drafts, V = vocab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -20,15 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from lab import rule_laws
-from lab.exact import completed, round_law, total_variation
-from lab.lawtest import prefix_law
+from lab.exact import completed, prefix_law, round_law, total_variation
 from lab.rule_laws import PrefixLaw
-from lab.verify import RULES, Rule, lenient, typical
+from lab.sampling import residual
+from lab.verify import DELTA, EPSILON, RULES, Rule, lenient, typical
 
 Array = npt.NDArray[Any]
 Laws = Callable[[Array, Array], Array]
-
-EPSILON, DELTA = 0.09, 0.3  # of typical acceptance, as published
+Costs = Mapping[str, Sequence["RoundCost"]]
 
 
 # ---- The rules, each with what it does to one draft --------------------------------------------
@@ -39,18 +38,26 @@ class Candidate:
     """A rule, and in closed form what it does to the first draft of a round.
 
     kept : laws p, q (..., V) -> (..., V), the probability that x is drafted and accepted
-    first_law : laws p, q (V,) -> (V,), the law of the token that comes out there
+    correction : laws p, q (V,) -> (V,), the law after a rejection; None: the rule is lossless
     carried : whether the rule carries a weight from draft to draft, and so judges all together
     """
 
     rule: Rule
     kept: Laws
-    first_law: Laws
+    correction: Laws | None = None
     carried: bool = False
 
     def acceptance(self, target_probs: Array, draft_probs: Array) -> Any:
         """Probability that the first draft is kept: (..., V) -> (...)."""
         return self.kept(target_probs, draft_probs).sum(axis=-1)
+
+    def first_law(self, target_probs: Array, draft_probs: Array) -> Array:
+        """The law (V,) of the token that comes out there."""
+        if self.correction is None:
+            return target_probs
+        kept, correction = (law(target_probs, draft_probs) for law in (self.kept, self.correction))
+        law: Array = kept + (1 - kept.sum()) * correction
+        return law
 
     def bias(self, target_probs: Array, draft_probs: Array) -> Any:
         """Total variation of the first token's law from the target's."""
@@ -74,40 +81,43 @@ class Candidate:
         return np.array(weights[1:])
 
 
-def _lossless(name: str, kept: Laws, carried: bool = False) -> Candidate:
-    return Candidate(RULES[name], kept, lambda p, q: p, carried)
+def lenience(leniency: Any, scaled_residual: bool = True) -> Candidate:
+    """Keeps min(p / l, q), then draws from norm(p - l q), or from norm(p - q) (Leviathan et al.
+    2023, appendix A.5)."""
+    over, under = leniency.as_integer_ratio()  # exact, and right for floats and fractions alike
 
-
-def _lenient(leniency: Fraction, scaled_residual: bool) -> Candidate:
-    def number(laws: Array) -> Any:
-        """l, exact where the laws are."""
-        return leniency if laws.dtype == object else float(leniency)
+    def scaled(target_probs: Array, draft_probs: Array) -> Array:
+        return residual(target_probs * under, draft_probs * over)
 
     return Candidate(
         lenient(leniency, scaled_residual),
-        lambda p, q: np.minimum(p / number(p), q),
-        lambda p, q: rule_laws.lenient_law(p, q, number(p), scaled_residual),
+        lambda p, q: np.minimum(p * under / over, q),
+        scaled if scaled_residual else residual,
     )
 
 
-def _typical_kept(target_probs: Array, draft_probs: Array) -> Array:
-    threshold = np.apply_along_axis(rule_laws.typical_threshold, -1, target_probs, EPSILON, DELTA)
-    return np.where(target_probs > threshold[..., None], draft_probs, 0)
+def typicality(epsilon: float, delta: float) -> Candidate:
+    """Keeps q where p is typical, then draws from p itself (Medusa)."""
+
+    def kept(target_probs: Array, draft_probs: Array) -> Array:
+        threshold = rule_laws.typical_threshold(target_probs, epsilon, delta)
+        return np.where(target_probs > threshold[..., None], draft_probs, 0)
+
+    return Candidate(typical(epsilon, delta), kept, lambda p, q: p)
 
 
-CANDIDATES = {  # "p - q" is the residual that lenience draws from; without it, p - l q
-    "token": _lossless("token", np.minimum),
-    "block": _lossless("block", np.minimum, carried=True),
-    "match": _lossless("match", np.multiply),
-    "lenient 1/2": _lenient(Fraction(1, 2), True),
-    "lenient 1/2, p - q": _lenient(Fraction(1, 2), False),
-    "lenient 3/10": _lenient(Fraction(3, 10), True),
-    "lenient 3/10, p - q": _lenient(Fraction(3, 10), False),
-    "typical": Candidate(
-        typical(EPSILON, DELTA),
-        _typical_kept,
-        lambda p, q: rule_laws.typical_law(p, q, EPSILON, DELTA),
-    ),
+CANDIDATES = {
+    one.rule.name: one
+    for one in (
+        Candidate(RULES["token"], np.minimum),
+        Candidate(RULES["block"], np.minimum, carried=True),
+        Candidate(RULES["match"], np.multiply),
+        lenience(Fraction(1, 2)),
+        lenience(Fraction(1, 2), scaled_residual=False),
+        lenience(Fraction(3, 10)),
+        lenience(Fraction(3, 10), scaled_residual=False),
+        typicality(EPSILON, DELTA),
+    )
 }
 
 
@@ -143,7 +153,21 @@ def round_cost(rule: Any, target: PrefixLaw, draft: PrefixLaw, gamma: int) -> Ro
     )
 
 
-def expected_tokens(candidate: Candidate, target: PrefixLaw, draft: PrefixLaw, gamma: int) -> Any:
+def costs(target: PrefixLaw, draft: PrefixLaw, gammas: Sequence[int]) -> Costs:
+    """Every candidate on one pair of laws in fractions: by name, one round for each γ. What has a
+    closed form is that, exactly."""
+    found: dict[str, list[RoundCost]] = {}
+    for name, one in CANDIDATES.items():
+        found[name] = [round_cost(one.rule, target, draft, gamma) for gamma in gammas]
+        bias = one.bias(target(()), draft(()))
+        for gamma, cost in zip(gammas, found[name], strict=True):
+            assert cost.tokens == round_tokens(one, target, draft, gamma)
+            assert cost.first_bias == bias
+            assert cost.joint_bias == 0 or not one.rule.lossless
+    return found
+
+
+def round_tokens(candidate: Candidate, target: PrefixLaw, draft: PrefixLaw, gamma: int) -> Any:
     """1 + Σ_l E[survival_l]: a round's expected tokens in closed form, for every candidate."""
     total: Any = 1
     for path in _paths(draft, gamma):
@@ -151,17 +175,6 @@ def expected_tokens(candidate: Candidate, target: PrefixLaw, draft: PrefixLaw, g
         p, q = (np.stack([law(prefix) for prefix in rows]) for law in (target, draft))
         total += _mass(draft, path) * candidate.survival(p, q, np.array(path)).sum()
     return total
-
-
-def circulating_tokens(target: PrefixLaw, draft: PrefixLaw, gamma: int) -> Any:
-    """1 + Σ_l Σ_x min(q(x_1..x_l), p(x_1..x_l)), often given for block verification: too large.
-
-    No rule keeps a prefix with both of these laws' overlap at every length at once.
-    """
-    lengths = range(1, gamma + 1)
-    return 1 + sum(
-        min(_mass(draft, path), _mass(target, path)) for n in lengths for path in _paths(draft, n)
-    )
 
 
 def _paths(law: PrefixLaw, length: int) -> Iterator[tuple[int, ...]]:
@@ -207,25 +220,36 @@ class Trade:
     """Lenience l on one pair of laws (V,).
 
     acceptance : Σ min(p / l, q)
-    bias, largest : with the residual norm(p - l q): total variation, and the largest out / p
-    own_bias, own_largest : the same with the residual norm(p - q)
+    scaled_bias, scaled_largest : with the residual norm(p - l q): total variation of the token's
+        law from p, and the largest out / p
+    plain_bias, plain_largest : the same with the residual norm(p - q)
     bound : the least total variation that any rule of this acceptance can have
     """
 
     acceptance: Any
-    bias: Any
-    largest: Any
-    own_bias: Any
-    own_largest: Any
+    scaled_bias: Any
+    scaled_largest: Any
+    plain_bias: Any
+    plain_largest: Any
     bound: Any
 
 
 def trade(target_probs: Array, draft_probs: Array, leniency: Any) -> Trade:
     """What lenience buys, and with what."""
-    p, q = np.asarray(target_probs), np.asarray(draft_probs)
-    laws = [rule_laws.lenient_law(p, q, leniency, scaled) for scaled in (True, False)]
-    bias, own_bias = (abs(law - p).sum() / 2 for law in laws)
-    largest, own_largest = ((law[p > 0] / p[p > 0]).max() for law in laws)
-    acceptance = rule_laws.lenient_acceptance(p, q, leniency)
-    bound = rule_laws.least_bias(abs(p - q).sum() / 2, 1 - acceptance)
-    return Trade(acceptance, bias, largest, own_bias, own_largest, bound)
+    p, q = target_probs, draft_probs
+    scaled, plain = (lenience(leniency, scaled_residual) for scaled_residual in (True, False))
+    acceptance = plain.acceptance(p, q)
+    return Trade(
+        acceptance,
+        scaled.bias(p, q),
+        _largest(scaled.first_law(p, q), p),
+        plain.bias(p, q),
+        _largest(plain.first_law(p, q), p),
+        rule_laws.least_bias(abs(p - q).sum() / 2, 1 - acceptance),
+    )
+
+
+def _largest(law: Array, target_probs: Array) -> Any:
+    """The largest out / p."""
+    drawn = target_probs > 0
+    return (law[drawn] / target_probs[drawn]).max()

@@ -61,7 +61,7 @@ def at_positions(
     for name in names:
         one = CANDIDATES[name]
         kept = [one.acceptance(p, q).sum() for p, q in pairs]
-        biases = [0 if one.rule.lossless else sum(map(one.bias, p, q)) for p, q in pairs]
+        biases = [sum(map(one.bias, p, q)) for p, q in pairs]
         found[name] = AtPositions(clustered_ratio(kept, sizes), clustered_ratio(biases, sizes))
     return found
 

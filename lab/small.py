@@ -1,5 +1,5 @@
-"""Small models whose runs can be enumerated: laws by table or by hash, and at the ids of a large
-vocabulary.
+"""Small models whose runs can be enumerated: laws by table or by hash, at the ids of a large
+vocabulary, and drawn for every prefix.
 
 Shapes: T tokens, V = vocabulary.
 """
@@ -7,6 +7,7 @@ Shapes: T tokens, V = vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from lab import domains
 from lab.ngram import TokenCache
+from lab.rule_laws import PrefixLaw
 
 Array = npt.NDArray[Any]
 
@@ -128,3 +130,15 @@ class SpreadLM:
         logits = np.full((len(ids), self.vocab), -np.inf)
         logits[:, self.ids] = self.model.forward([self.place[token] for token in ids], cache)
         return logits
+
+
+def random_laws(vocab: int, *key: int) -> PrefixLaw:
+    """A random law (V,) for every prefix, all different, the same for one key whatever is asked
+    first."""
+
+    @cache
+    def law(prefix: tuple[int, ...]) -> Array:
+        rng = np.random.default_rng([*key, len(prefix), *prefix])  # trailing zeros would not count
+        return rng.dirichlet(np.ones(vocab))
+
+    return law

@@ -91,15 +91,43 @@ def chain_rule(verify: ChainVerify, whole_block: bool = False) -> Verify:
             draft_probs = np.zeros_like(target_probs[: len(drafts)])
             draft_probs[np.arange(len(drafts)), drafts] += 1
         answer = verify(target_probs, draft_probs, drafts, dice)
-        if not isinstance(answer, tuple) or len(answer) != 2:
-            raise ValueError(f"rule: it returned {answer!r}, which must be (accepted, token)")
-        accepted = domains.whole("rule: accepted", answer[0], 0, len(drafts))
-        token = domains.whole("rule: token", answer[1], 0, target_probs.shape[1] - 1)
+        accepted, token = accepted_and_token(answer, len(drafts), target_probs.shape[1])
         tested = len(drafts) if whole_block else min(accepted + 1, len(drafts))
         return Verdict(tuple(range(accepted)), token, tested)
 
     rule.__name__ = getattr(verify, "__name__", "rule")  # as reports call it
     return rule
+
+
+# ---- What a rule may return: whole numbers of any library, such as tensors with one element -----
+
+
+def accepted_and_token(answer: Any, drafts: int, vocab: int) -> tuple[int, int]:
+    """The answer of a chain rule, a tuple or a list; a ValueError says what else it is."""
+    if not isinstance(answer, tuple | list) or len(answer) != 2:
+        raise ValueError(f"rule: its answer must be (accepted, token), not {answer!r}")
+    accepted, token = answer
+    return (
+        domains.whole("rule: accepted", accepted, 0, drafts),
+        domains.whole("rule: token", token, 0, vocab - 1),
+    )
+
+
+def as_verdict(answer: Any, drafts: int, vocab: int) -> Verdict:
+    """The answer of any other rule, in Python's own numbers; a ValueError says what else it is."""
+    if not isinstance(answer, Verdict):
+        raise ValueError(
+            f"rule: its answer must be a lab.verify.Verdict, not {answer!r}; lab.verify.chain_rule "
+            "makes one of (accepted, token)"
+        )
+    try:
+        path = tuple(domains.whole("node", node, 0, drafts - 1) for node in answer.path)
+    except (TypeError, ValueError):
+        path = (-1,)
+    if path != tuple(range(len(path))):
+        raise ValueError(f"rule: path={answer.path!r} must be 0, 1, ... of {drafts} drafts")
+    token = domains.whole("rule: token", answer.token, 0, vocab - 1)
+    return Verdict(path, token, domains.whole("rule: tested", answer.tested, len(path), drafts))
 
 
 # ---- Lossless -------------------------------------------------------------------------------
@@ -190,11 +218,14 @@ def lenient(leniency: Any, scaled_residual: bool = True) -> Rule:
                 return i, dice.choose(scaled)
         return len(drafts), dice.choose(target_probs[len(drafts)])
 
-    name = f"lenient({leniency}{'' if scaled_residual else ', scaled_residual=False'})"
+    name = f"lenient({leniency}{'' if scaled_residual else ', p - q'})"
     return Rule(name, chain_rule(verify), leniency == 1, "Leviathan et al. 2023, appendix A.5")
 
 
-def typical(epsilon: float = 0.09, delta: float = 0.3) -> Rule:
+EPSILON, DELTA = 0.09, 0.3  # of typical acceptance, as published
+
+
+def typical(epsilon: float = EPSILON, delta: float = DELTA) -> Rule:
     """Typical acceptance (Medusa, Cai et al. 2024, arXiv 2401.10774): a draft is accepted if
     p(x) > min(epsilon, delta exp(-H(p))), H the entropy in nats; no coin, and q is not asked.
 
@@ -241,6 +272,13 @@ def as_rule(rule: Any) -> Verify:
         raise ValueError(f"rule={rule!r} must be one of {sorted(RULES)}, or a callable")
     found: Verify = rule
     return found
+
+
+def name_of(rule: Any) -> str:
+    """What a rule is called: its name, or its function's."""
+    if isinstance(rule, str):
+        return rule
+    return str(getattr(rule, "name", None) or getattr(rule, "__name__", type(rule).__name__))
 
 
 def _ratio(p: Array, q: Array, draft: int) -> Any:

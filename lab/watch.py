@@ -8,23 +8,24 @@ same branch before, and questions, answers and arguments are checked. What is wr
 
 from __future__ import annotations
 
-import operator
 import signal
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from lab import domains
+from lab.exact import Script
 from lab.sampling import Dice
-from lab.userrule import CHAIN, PROPOSAL, Trouble, UserRule, line_of, shown
-from lab.verify import Proposal, Verdict, Verify, chain_rule
+from lab.userrule import Trouble, UserRule, line_of, shown
+from lab.verify import Proposal, Verdict, Verify, accepted_and_token, as_verdict, chain_rule
 
+T = TypeVar("T")
 Array = npt.NDArray[Any]
 Step = tuple[str, Any]  # ("choose", law), ("accept", probability) or ("returned", answer)
 Call = Callable[[list[Any], Dice], Any]
@@ -56,7 +57,7 @@ class Watch:
     ) -> tuple[int, int]:
         def call(arrays: list[Any], dice: Dice) -> tuple[int, int]:
             answer = self.user.function(*arrays, dice)
-            return _accepted_and_token(answer, len(drafts), target_probs.shape[1])
+            return _checked(accepted_and_token, answer, len(drafts), target_probs.shape[1])
 
         answer: tuple[int, int] = self._watched(
             call, [target_probs, draft_probs, drafts], drafts, dice
@@ -66,7 +67,7 @@ class Watch:
     def _verify(self, target_probs: Array, proposal: Proposal, dice: Dice) -> Verdict:
         def call(arrays: list[Any], dice: Dice) -> Verdict:
             answer = self.user.function(arrays[0], Proposal(*arrays[1:]), dice)
-            return _verdict(answer, len(proposal), target_probs.shape[1])
+            return _checked(as_verdict, answer, len(proposal), target_probs.shape[1])
 
         given = [target_probs, proposal.tokens, proposal.probs, proposal.parents]
         answer: Verdict = self._watched(call, given, proposal.tokens, dice)
@@ -79,7 +80,7 @@ class Watch:
         answer = self._run(call, given, dice, branch)
         self.asked += len(branch.questions)
         if len(self._seen) > known:  # a branch that is new
-            self._run(call, given, Replay(branch.answers), Branch(key, branch.drafts, branch.most))
+            self._run(call, given, Script(branch.answers), Branch(key, branch.drafts, branch.most))
         return answer
 
     def _run(self, call: Call, given: list[Any], dice: Dice, branch: Branch) -> Any:
@@ -252,56 +253,16 @@ class Asked:
         raise Nonsense(what)
 
 
-class Replay:
-    """A dice that gives known answers."""
-
-    def __init__(self, answers: list[Any]) -> None:
-        self._answers = iter(answers)
-
-    def choose(self, probs: Array) -> int:
-        token: int = next(self._answers)
-        return token
-
-    def accept(self, probability: Any) -> bool:
-        answer: bool = next(self._answers)
-        return answer
-
-
 # ---- What it returns --------------------------------------------------------------------------
 
 
-def _accepted_and_token(answer: Any, drafts: int, vocab: int) -> tuple[int, int]:
-    if not isinstance(answer, tuple | list) or len(answer) != 2:
-        raise Nonsense(f"returns {_brief(answer)}, not (accepted, token)")
-    accepted = _whole("accepted", answer[0], 0, drafts)
-    return accepted, _whole("token", answer[1], 0, vocab - 1)
-
-
-def _verdict(answer: Any, drafts: int, vocab: int) -> Verdict:
-    if not isinstance(answer, Verdict):
-        hint = f"; with {CHAIN} it may return (accepted, token)" if answer is not None else ""
-        raise Nonsense(f"takes {PROPOSAL} and returns {_brief(answer)}, not a Verdict{hint}")
+def _checked(check: Callable[[Any, int, int], T], answer: Any, drafts: int, vocab: int) -> T:
+    """An answer as the loop takes it; what the loop would say of it, in the sentence."""
     try:
-        path = tuple(operator.index(node) for node in answer.path)
-    except TypeError:
-        raise Nonsense(f"returns path={_brief(answer.path)}, not the accepted drafts") from None
-    if path != tuple(range(len(path))) or len(path) > drafts:
-        raise Nonsense(f"returns path={path}, not 0, 1, ... of {drafts} drafts")
-    token = _whole("token", answer.token, 0, vocab - 1)
-    return Verdict(path, token, _whole("tested", answer.tested, len(path), drafts))
-
-
-def _whole(name: str, value: Any, least: int, most: int) -> int:
-    """A whole number of whatever library, as a Python int."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool):
-        raise Nonsense(f"returns {name}={_brief(value)}, which is no whole number") from None
-    if not least <= number <= most:
-        raise Nonsense(f"returns {name}={number}, outside {least}..{most}")
-    return number
+        return check(answer, drafts, vocab)
+    except ValueError as error:
+        text = textwrap.shorten(str(error).removeprefix("rule: "), 200, placeholder=" …")
+        raise Nonsense(f"returns nonsense: {text}") from None
 
 
 def _brief(value: Any) -> str:

@@ -9,13 +9,21 @@ import pytest
 from models import CHAIN_P, CHAIN_Q, GREEDY, FunctionDrafter, P, Q, context_free
 
 from lab.decode import autoregressive_generate, speculative_generate
-from lab.exact import HashLM, TableLM, audit, output_law, plain_law, total_variation
+from lab.exact import (
+    EXACT,
+    HashLM,
+    TableLM,
+    audit,
+    audit_loop,
+    output_law,
+    plain_law,
+    total_variation,
+)
 from lab.ngram import TokenCache
 from lab.sampling import Sampling, residual
 from lab.theory import acceptance
 from lab.verify import Proposal, chain_rule
 
-EXACT = 1e-12
 PLAIN = Sampling()
 
 
@@ -36,15 +44,6 @@ def hash_models(vocab, max_len=None, draft_max_len=None):
 
 
 PAIRS = {"table": table_pair, "hash": hash_models}
-
-
-def of_loop(target, draft, prompt, n_new, gamma, **more):
-    """The audit of a run of the loop."""
-    wanted = {k: more[k] for k in ("sampling", "stop") if k in more}
-    return audit(
-        lambda dice: speculative_generate(target, draft, prompt, n_new, gamma, rng=dice, **more),
-        plain_law(target, prompt, n_new, **wanted),
-    )
 
 
 def assert_exact(found):
@@ -71,7 +70,7 @@ def test_d1_fix_a_first_token(gamma):
 
 def test_d6_the_reported_alpha_is_sum_min():
     """accepted / tested of FIX-A is .65; .27 is the rate of another algorithm."""
-    found = of_loop(context_free(P), context_free(Q), [0], 3, 2)
+    found = audit_loop(context_free(P), context_free(Q), [0], 3, 2)
     assert found.expected["accepted"] / found.expected["tested"] == pytest.approx(0.65, rel=1e-12)
 
 
@@ -92,7 +91,7 @@ SIZES = [(0, 3), (1, 3), (2, 3), (3, 2)]
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize(("gamma", "vocab"), SIZES)
 def test_d14_joint_law(gamma, vocab, pair):
-    found = of_loop(*PAIRS[pair](vocab), [1, 1], gamma + 2, gamma)
+    found = audit_loop(*PAIRS[pair](vocab), [1, 1], gamma + 2, gamma)
     assert_exact(found)
     assert found.expected["emitted"] == pytest.approx(gamma + 2, rel=1e-12)
     if gamma:  # policy 3: rejections, acceptances, and more than one round
@@ -107,7 +106,7 @@ def test_d14_joint_law(gamma, vocab, pair):
     [(1, 3, 0), (1, 3, 1), (1, 3, 2), (2, 3, 0), (2, 3, 1), (2, 3, 2), (3, 2, 0), (3, 2, 1)],
 )
 def test_s2_joint_law_with_a_stop_token(gamma, vocab, stop, pair):
-    found = of_loop(*PAIRS[pair](vocab), [0, 1], gamma + 2, gamma, stop=[stop])
+    found = audit_loop(*PAIRS[pair](vocab), [0, 1], gamma + 2, gamma, stop=[stop])
     assert_exact(found)
     assert found.expected["emitted"] < gamma + 2
 
@@ -116,7 +115,7 @@ def test_s2_joint_law_with_a_stop_token(gamma, vocab, stop, pair):
 @pytest.mark.parametrize("n_new", [0, 1, 2, 3])
 def test_s3_joint_law_where_the_limit_cuts_a_block(n_new, pair):
     for gamma, vocab in ((2, 3), (3, 2), (9, 2)):
-        found = of_loop(*PAIRS[pair](vocab), [1], n_new, gamma)
+        found = audit_loop(*PAIRS[pair](vocab), [1], n_new, gamma)
         assert_exact(found)
         assert found.expected.get("emitted", 0) == pytest.approx(n_new, rel=1e-12)
 
@@ -124,7 +123,7 @@ def test_s3_joint_law_where_the_limit_cuts_a_block(n_new, pair):
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("max_len", [2, 3, 4, 5])
 def test_s5_joint_law_where_the_targets_context_ends(max_len, pair):
-    found = of_loop(*PAIRS[pair](2, max_len), [0, 1], 9, 3)
+    found = audit_loop(*PAIRS[pair](2, max_len), [0, 1], 9, 3)
     assert_exact(found)
     assert found.expected["emitted"] == pytest.approx(max_len - 2, rel=1e-12)
 
@@ -132,7 +131,7 @@ def test_s5_joint_law_where_the_targets_context_ends(max_len, pair):
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("max_len", [1, 2, 3, 4, 5])
 def test_s6_joint_law_where_the_drafts_context_ends(max_len, pair):
-    found = of_loop(*PAIRS[pair](2, None, max_len), [0, 1], 4, 3)
+    found = audit_loop(*PAIRS[pair](2, None, max_len), [0, 1], 4, 3)
     assert_exact(found)
     assert (found.expected["drafted"] == 0) == (max_len <= 2)
 
@@ -151,7 +150,7 @@ FILTERS = {
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("name", FILTERS)
 def test_c1_joint_law_with_every_setting(name, pair):
-    assert_exact(of_loop(*PAIRS[pair](3), [0, 1, 1], 4, 2, sampling=FILTERS[name]))
+    assert_exact(audit_loop(*PAIRS[pair](3), [0, 1, 1], 4, 2, sampling=FILTERS[name]))
 
 
 @pytest.mark.parametrize("own", [PLAIN, Sampling(1.5, top_k=2), Sampling(repetition_penalty=2)])
@@ -159,7 +158,7 @@ def test_c1_joint_law_with_every_setting(name, pair):
 def test_c4_the_drafts_settings_are_free(name, own):
     """Also where the draft excludes tokens that the target would say, and the other way round."""
     for gamma, vocab in ((1, 3), (3, 2)):
-        found = of_loop(
+        found = audit_loop(
             *table_pair(vocab), [0, 1], gamma + 2, gamma, sampling=FILTERS[name], draft_sampling=own
         )
         assert_exact(found)
@@ -171,25 +170,25 @@ def test_k12_joint_law_with_a_gamma_schedule(schedule, pair):
     def gamma(view):
         return schedule[len(view.rounds) % len(schedule)]
 
-    assert_exact(of_loop(*PAIRS[pair](2), [0], 5, gamma))
+    assert_exact(audit_loop(*PAIRS[pair](2), [0], 5, gamma))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS)
 def test_k12_joint_law_with_the_schedule_of_the_report(pair):
     schedule = [4, 0, 4, 0, 0]
-    assert_exact(of_loop(*PAIRS[pair](2), [0], 6, lambda v: schedule[len(v.rounds) % 5]))
+    assert_exact(audit_loop(*PAIRS[pair](2), [0], 6, lambda v: schedule[len(v.rounds) % 5]))
 
 
 def test_a_gamma_that_depends_on_the_text():
-    found = of_loop(*table_pair(3), [0, 2], 4, lambda view: int(view.tokens[-1]))
+    found = audit_loop(*table_pair(3), [0, 2], 4, lambda view: int(view.tokens[-1]))
     assert_exact(found)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS)
 def test_joint_law_with_three_drafts_of_three_tokens(pair):
-    found = of_loop(*PAIRS[pair](3), [0, 1], 5, 3)
+    found = audit_loop(*PAIRS[pair](3), [0, 1], 5, 3)
     assert_exact(found)
 
 
@@ -220,13 +219,13 @@ def test_c1_the_targets_temperature_is_the_one_that_counts():
 
 def test_c2_at_temperature_0_both_laws_are_one_hot():
     target, draft = context_free([0.3, 0.5, 0.2]), context_free([0.2, 0.1, 0.7])
-    found = of_loop(target, draft, [0], 3, 2, sampling=GREEDY)
+    found = audit_loop(target, draft, [0], 3, 2, sampling=GREEDY)
     assert_exact(found)
     law = output_law(
         lambda dice: speculative_generate(target, draft, [0], 3, 2, sampling=GREEDY, rng=dice)
     )
     assert law == {(1, 1, 1): 1}
-    honest = of_loop(target, draft, [0], 3, 2, sampling=GREEDY, draft_sampling=PLAIN)
+    honest = audit_loop(target, draft, [0], 3, 2, sampling=GREEDY, draft_sampling=PLAIN)
     assert_exact(honest)
     assert honest.expected["accepted"] > 0, "a draft that samples is at times right"
 
@@ -237,7 +236,7 @@ def test_c4_a_truthful_unfiltered_draft_of_a_filtered_target():
     filtered = Sampling(top_k=2)
     for own, alpha in ((PLAIN, 0.70), (None, 0.845)):
         run = {"sampling": filtered, "draft_sampling": own}
-        found = of_loop(target, draft, [0], 3, 2, **run)
+        found = audit_loop(target, draft, [0], 3, 2, **run)
         assert_exact(found)
         rate = found.expected["accepted"] / found.expected["tested"]
         assert rate == pytest.approx(alpha, abs=5e-4)
@@ -268,7 +267,7 @@ def lying_rule(target_probs, draft_probs, drafts, dice):
 def test_c8_each_row_has_its_own_history():
     target, draft = table_pair(3)
     penalty = Sampling(repetition_penalty=3)
-    assert_exact(of_loop(target, draft, [0], 4, 2, sampling=penalty))
+    assert_exact(audit_loop(target, draft, [0], 4, 2, sampling=penalty))
 
     class Frozen:
         """The fault: every row is penalised for the prompt alone."""
@@ -294,7 +293,7 @@ def test_certain_drafts_keep_the_law():
         return Proposal(np.array(tokens[places[-1] + 1 :][:gamma] if places else [], int))
 
     for pair in PAIRS.values():
-        found = of_loop(pair(3)[0], FunctionDrafter(3, lookup), [0, 1, 2, 0], 4, 2)
+        found = audit_loop(pair(3)[0], FunctionDrafter(3, lookup), [0, 1, 2, 0], 4, 2)
         assert_exact(found)
         assert 0 < found.expected["accepted"] < found.expected["drafted"]
 
@@ -309,7 +308,7 @@ def test_k13_joint_law_of_a_drafter_that_proposes_only_every_third_round():
             np.array([dice.choose(law) for _ in range(gamma)]), np.tile(law, (gamma, 1))
         )
 
-    assert_exact(of_loop(table_pair(3)[0], FunctionDrafter(3, propose), [0], 4, 2))
+    assert_exact(audit_loop(table_pair(3)[0], FunctionDrafter(3, propose), [0], 4, 2))
 
 
 def stopping(throw_away):
@@ -329,11 +328,11 @@ def stopping(throw_away):
 
 
 def test_going_on_may_depend_on_drafts_that_are_kept():
-    assert_exact(of_loop(table_pair(3)[0], stopping(throw_away=False), [0], 4, 2))
+    assert_exact(audit_loop(table_pair(3)[0], stopping(throw_away=False), [0], 4, 2))
 
 
 def test_going_on_must_not_depend_on_drafts_that_are_thrown_away():
-    found = of_loop(table_pair(3)[0], stopping(throw_away=True), [0], 4, 2)
+    found = audit_loop(table_pair(3)[0], stopping(throw_away=True), [0], 4, 2)
     assert found.total_variation > 0.01
 
 
@@ -366,11 +365,11 @@ def token_like(target_probs, draft_probs, drafts, dice, bonus=None, back=0):
 def test_faults_that_a_test_of_the_first_token_cannot_see(fault):
     """Policy 1."""
     target, draft = table_pair(3)
-    found = of_loop(target, draft, [0, 1], 4, 2, rule=chain_rule(fault))
+    found = audit_loop(target, draft, [0, 1], 4, 2, rule=chain_rule(fault))
     assert found.total_variation > 0.005
     assert len(found.first_difference) > 1
     assert abs(found.p_run - found.p_reference) > 1e-4
-    assert_exact(of_loop(target, draft, [0, 1], 4, 2, rule=chain_rule(token_like)))
+    assert_exact(audit_loop(target, draft, [0, 1], 4, 2, rule=chain_rule(token_like)))
 
 
 class LyingCache(TokenCache):
@@ -418,7 +417,7 @@ def test_k3_a_draft_cache_that_is_not_rolled_back_only_costs_acceptance():
     target = HashLM(3, scale=0.3)
     accepted = []
     for draft in (target, LyingHash(3, scale=0.3)):
-        found = of_loop(target, draft, [0, 1], 4, 2, draft_sampling=Sampling(2.0))
+        found = audit_loop(target, draft, [0, 1], 4, 2, draft_sampling=Sampling(2.0))
         assert_exact(found)
         accepted.append(found.expected["accepted"] / found.expected["tested"])
     assert accepted[1] < accepted[0] - 0.005
@@ -443,7 +442,7 @@ def test_expected_counts_of_a_law_without_context(gamma, n_new):
             total += chance * (np.array([k, min(a + 1, k), a, 1]) + expectation(left - a - 1))
         return total
 
-    found = of_loop(context_free(p), context_free(q), [0], n_new, gamma)
+    found = audit_loop(context_free(p), context_free(q), [0], n_new, gamma)
     names = ("drafted", "tested", "accepted", "target_calls")
     np.testing.assert_allclose(
         [found.expected[name] for name in names], expectation(n_new), rtol=1e-12

@@ -6,13 +6,15 @@ import pytest
 from lab import domains
 
 
-@pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3)])
+@pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3), np.array(3)])
 def test_whole_numbers_become_python_ints(value):
     assert type(domains.whole("n", value)) is int
     assert domains.whole("n", value, 3, 3) == 3
 
 
-@pytest.mark.parametrize("value", [True, np.True_, 3.0, np.float64(3), "3", None, [3], np.array(3)])
+@pytest.mark.parametrize(
+    "value", [True, np.True_, np.array(True), 3.0, np.float64(3), "3", None, [3], np.array([3])]
+)
 def test_nothing_else_is_a_whole_number(value):
     assert not domains.is_whole(value)
     with pytest.raises(ValueError, match=r"^n=.* must be a whole number >= 0 and < 2\^63$"):

@@ -7,11 +7,9 @@ import pytest
 from models import P, Q, context_free
 
 from lab import estimate
-from lab.decode import speculative_generate
-from lab.exact import audit, plain_law
+from lab.exact import audit, audit_loop
 from lab.expectations import counts_of, expectations
 from lab.ngram import PromptLookup
-from lab.sampling import Sampling
 from lab.text import Generation, Round
 from lab.theory import acceptance, expected_tokens
 
@@ -20,11 +18,7 @@ ALPHA = 0.7  # Σ min of the two
 
 
 def of_loop(n_new, gamma, p=COIN_P, q=COIN_Q, **more):
-    target, draft = context_free(p), context_free(q)
-    return audit(
-        lambda dice: speculative_generate(target, draft, [0], n_new, gamma, rng=dice, **more),
-        plain_law(target, [0], n_new),
-    )
+    return audit_loop(context_free(p), context_free(q), [0], n_new, gamma, **more)
 
 
 def run_of(*rounds):
@@ -100,10 +94,7 @@ def test_accepted_per_drafted_is_another_number():
 def test_an_estimator_that_often_has_no_value():
     """Prompt 0 1: a first token 0 or 1 is found again and its follower, 1, is drafted; 2 is not."""
     target = context_free([0.5, 0.3, 0.2])
-    found = audit(
-        lambda dice: speculative_generate(target, PromptLookup(3), [0, 1], 3, 1, rng=dice),
-        plain_law(target, [0, 1], 3),
-    )
+    found = audit_loop(target, PromptLookup(3), [0, 1], 3, 1)
     assert found.exists["alpha_from_rounds"] == pytest.approx(0.8, rel=1e-12)
     assert found.exists["drafted_per_round"] == pytest.approx(1, rel=1e-12)
     assert found.expected["alpha_from_rounds"] == pytest.approx(0.3, rel=1e-12)
@@ -169,10 +160,6 @@ def test_the_estimators_that_are_shipped_are_the_ones_asked(monkeypatch):
 
 def test_expectations_with_a_stop_token_count_what_the_rule_accepted():
     """A stop token cuts what is kept, not the rule's count: eq. (1) still holds."""
-    target, draft = context_free(COIN_P), context_free(COIN_Q)
-    found = audit(
-        lambda dice: speculative_generate(target, draft, [0], 4, 1, rng=dice, stop=[1]),
-        plain_law(target, [0], 4, Sampling(), [1]),
-    )
+    found = of_loop(4, 1, stop=[1])
     assert found.pooled["tokens_per_call"] == pytest.approx(1 + ALPHA, rel=1e-12)
     assert found.expected["emitted"] < 4

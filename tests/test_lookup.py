@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from models import FIX_C, GREEDY, PROMPT, plain_greedy
 
 from lab.decode import autoregressive_generate, speculative_generate
-from lab.exact import HashLM, TableLM, audit, plain_law
+from lab.exact import HashLM, TableLM, audit_loop
 from lab.ngram import PromptLookup, TokenCache
 
 T = [5, 6, 7, 5, 6, 8, 5, 6]
@@ -185,10 +185,7 @@ def test_certain_drafts_are_accepted_with_the_targets_probability():
     """Whatever the draft, its law is one-hot: one round of one draft, by hand."""
     probs = np.array([[0.6, 0.3, 0.1]] * 3)
     target = TableLM.of_probs(probs)
-    checked = audit(
-        lambda dice: speculative_generate(target, PromptLookup(3), [1, 1], 2, 1, rng=dice),
-        plain_law(target, [1, 1], 2),
-    )
+    checked = audit_loop(target, PromptLookup(3), [1, 1], 2, 1)
     assert checked.total_variation <= 1e-15
     assert checked.expected["accepted"] == pytest.approx(0.3)
 

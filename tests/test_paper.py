@@ -5,6 +5,7 @@ import pickle
 import pytest
 
 from lab.paper import (
+    BLOCK_GAINS,
     FIGURE_3,
     FIGURE_3_ALPHAS,
     FIGURE_3_STARTS,
@@ -87,6 +88,23 @@ def test_figure_3_is_whole():
 def test_figure_3_edge_beyond_the_grid_is_an_error():
     with pytest.raises(ValueError, match=r"gamma=25 .* c=0\.01"):
         figure_3_edge(0.01, 25)
+
+
+# ---- Block verification ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cell", BLOCK_GAINS, ids=name)
+def test_the_gain_of_block_verification_is_that_of_its_tokens(cell):
+    assert cell.agrees(cell.recompute())
+    assert not cell.agrees(cell.recompute() + 0.01)
+
+
+def test_the_gains_of_block_verification_are_whole():
+    assert [cell.row for cell in BLOCK_GAINS] == ["γ = 4", "γ = 6", "γ = 8"]
+    token = [3.21, 3.41, 3.44, 3.40, 3.34, 3.49, 3.81, 3.19]  # printed for each dataset, γ 8
+    block = [3.49, 3.76, 3.70, 3.68, 3.62, 3.76, 4.15, 3.41]
+    means = {"token": round(sum(token) / 8, 2), "block": round(sum(block) / 8, 2)}
+    assert BLOCK_GAINS[-1].inputs == means
 
 
 # ---- The form of a cell ----------------------------------------------------------------------

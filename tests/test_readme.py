@@ -1,5 +1,6 @@
 """The README's code runs as it stands, its figures are what the scripts print, its files exist."""
 
+import ast
 import contextlib
 import io
 import re
@@ -49,6 +50,30 @@ def test_every_file_and_target_it_names_is_there():
         assert f"\n{target}:" in makefile
     for link in re.findall(r"\]\(([^)#]+)\)", README):
         assert link.startswith("http") or (ROOT / link).exists()
+
+
+FLOORS = {
+    module: int(floor)
+    for floor, modules in re.findall(r"^\| (\d) \| (.*?) \|", README, re.M)
+    for module in re.findall(r"`(\w+)\.py`", modules)
+}
+
+
+def imported(module):
+    """Modules of the lab that a module imports, wherever it does."""
+    for node in ast.walk(ast.parse((ROOT / "lab" / f"{module}.py").read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+            if isinstance(node, ast.ImportFrom):
+                names = [f"lab.{name}" for name in names] if node.module == "lab" else [node.module]
+            yield from (name.removeprefix("lab.") for name in names if name.startswith("lab."))
+
+
+def test_no_module_imports_from_a_floor_above():
+    edges = [(module, other) for module in FLOORS for other in imported(module)]
+    assert {("cli", "certify"), ("rule_laws", "domains"), ("pairs", "corpus")} <= set(edges)
+    upwards = [(a, b) for a, b in edges if FLOORS[a] < FLOORS[b]]
+    assert not upwards
 
 
 @pytest.mark.slow

@@ -5,21 +5,25 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from models import P, Q
 
 from lab import rule_laws
-from lab.exact import round_law
-from lab.lawtest import prefix_law
+from lab.exact import prefix_law, round_law, total_variation
 from lab.rulecost import (
     CANDIDATES,
-    circulating_tokens,
-    expected_tokens,
+    costs,
     greedy,
+    lenience,
     rational_laws,
     round_cost,
+    round_tokens,
     trade,
+    typicality,
 )
-from lab.verify import chain_rule
+from lab.sampling import residual
+from lab.verify import RULES, chain_rule, lenient
 
 THIRD = Fraction(1, 3)
 TOY_P, TOY_Q = np.array([THIRD, 2 * THIRD]), np.array([2 * THIRD, THIRD])
@@ -48,16 +52,7 @@ def test_the_published_toy_as_fractions(name):
     for gamma, accepted in enumerate(TOY[name], 1):
         rule = CANDIDATES[name].rule
         assert round_cost(rule, target, draft, gamma).tokens == 1 + Fraction(accepted)
-        assert expected_tokens(CANDIDATES[name], target, draft, gamma) == 1 + Fraction(accepted)
-
-
-def test_the_circulating_formula_is_too_large():
-    target, draft = constant(TOY_P), constant(TOY_Q)
-    assert circulating_tokens(target, draft, 1) == 1 + Fraction(2, 3)
-    assert circulating_tokens(target, draft, 2) == 1 + Fraction(12, 9)
-    for cell in range(5):
-        target, draft = pair(0, cell)
-        assert circulating_tokens(target, draft, 3) >= rule_laws.block_tokens(target, draft, 3)
+        assert round_tokens(CANDIDATES[name], target, draft, gamma) == 1 + Fraction(accepted)
 
 
 @pytest.mark.parametrize("gamma", [1, 2, 3])
@@ -75,22 +70,31 @@ def test_survival_is_the_chance_of_keeping_so_many_drafts(name, gamma):
     law = round_law(one.rule, target, draft, gamma)
     found = [sum(mass for z, mass in law.items() if len(z) > n) for n in range(1, gamma + 1)]
     assert found == due
-    assert expected_tokens(one, target, draft, gamma) == 1 + sum(due)
+    assert round_tokens(one, target, draft, gamma) == 1 + sum(due)
+
+
+def by_enumeration(one, p, q):
+    """Laws (V,) of what is drafted and kept, and of the first token, of a candidate's rule itself;
+    they are its closed forms."""
+    law = round_law(one.rule, np.stack([p, p]), q[None])
+    first = prefix_law(law, 1)
+    first = [first.get((x,), 0) for x in range(len(p))]
+    kept = [sum(m for z, m in law.items() if z[0] == x and len(z) == 2) for x in range(len(p))]
+    assert list(one.first_law(p, q)) == first
+    assert list(one.kept(p, q)) == kept
+    assert one.acceptance(p, q) == sum(kept)
+    assert one.bias(p, q) == sum(abs(out - due) for out, due in zip(first, p, strict=True)) / 2
+    return kept, first
 
 
 @pytest.mark.parametrize("name", CANDIDATES)
 def test_the_first_draft_and_token_are_as_said(name):
     one = CANDIDATES[name]
+    assert one.rule.name == name
     for cell in range(4):
         target, draft = pair(2, cell, vocab=4)
         p, q = target(()), draft(())
-        law = round_law(one.rule, target, draft, 1)
-        first = prefix_law(law, 1)
-        assert [first.get((x,), 0) for x in range(4)] == list(one.first_law(p, q))
-        kept = [sum(m for z, m in law.items() if z[0] == x and len(z) == 2) for x in range(4)]
-        assert kept == list(one.kept(p, q))
-        assert one.acceptance(p, q) == sum(kept)
-        assert one.bias(p, q) == sum(abs(first.get((x,), 0) - p[x]) for x in range(4)) / 2
+        by_enumeration(one, p, q)
         assert one.rule.lossless == (one.bias(p, q) == 0)
 
 
@@ -112,12 +116,7 @@ def test_the_formulas_of_rule_laws():
         target, draft = pair(4, gamma)
         for name, formula in (("token", "token_tokens"), ("block", "block_tokens")):
             due = getattr(rule_laws, formula)(target, draft, gamma)
-            assert expected_tokens(CANDIDATES[name], target, draft, gamma) == due
-    for name, leniency in (("lenient 1/2", Fraction(1, 2)), ("lenient 3/10", Fraction(3, 10))):
-        p, q = target(()), draft(())
-        due = rule_laws.lenient_acceptance(p, q, leniency)
-        assert CANDIDATES[name].acceptance(p, q) == due
-        assert CANDIDATES[f"{name}, p - q"].acceptance(p, q) == due
+            assert round_tokens(CANDIDATES[name], target, draft, gamma) == due
 
 
 def test_d6_match_accepts_with_the_overlap_of_two_draws():
@@ -128,12 +127,58 @@ def test_d6_match_accepts_with_the_overlap_of_two_draws():
 
 def test_typical_keeps_what_lies_above_its_threshold():
     """p = (.5, .25, .25): the threshold is .09; uniform over 100: .003."""
-    one = CANDIDATES["typical"]
+    one = CANDIDATES[RULES["typical"].name]
     wide = np.full(100, 0.01)
     assert one.acceptance(wide, wide) == pytest.approx(1)
     q = np.array([0.2, 0.3, 0.5])
     assert one.acceptance(np.array([0.5, 0.25, 0.25]), q) == pytest.approx(1)
     assert one.acceptance(np.array([0.6, 0.32, 0.08]), q) == pytest.approx(0.5)
+
+
+counts = st.lists(st.integers(0, 6), min_size=3, max_size=3).filter(any)
+leniencies = st.sampled_from([Fraction(n, 10) for n in (1, 3, 5, 9, 10)])
+
+
+def in_fractions(numbers):
+    return np.array([Fraction(n, sum(numbers)) for n in numbers], dtype=object)
+
+
+@given(counts, counts)
+def test_match_never_accepts_more_than_token(p, q):
+    p, q = in_fractions(p), in_fractions(q)
+    match, token = (sum(by_enumeration(CANDIDATES[name], p, q)[0]) for name in ("match", "token"))
+    assert match <= token
+
+
+@given(counts, counts, leniencies)
+def test_lenience_by_enumeration(p, q, leniency):
+    p, q = in_fractions(p), in_fractions(q)
+    for scaled in (True, False):
+        _, law = by_enumeration(lenience(leniency, scaled), p, q)
+        assert all(out <= due / leniency for out, due in zip(law, p, strict=True))
+        assert leniency < 1 or law == list(p)
+
+
+@given(counts, counts, st.sampled_from([(0.09, 0.3), (0.3, 0.09), (0.5, 0.9), (0.0, 1.0)]))
+def test_typical_acceptance_by_enumeration(p, q, setting):
+    p, q = in_fractions(p), in_fractions(q)
+    threshold = rule_laws.typical_threshold(p, *setting)
+    kept, _ = by_enumeration(typicality(*setting), p, q)
+    assert kept == [drawn * (due > threshold) for due, drawn in zip(p, q, strict=True)]
+
+
+def test_the_swapped_settings_of_typical_acceptance_are_another_law():
+    p, q = np.array([0.6, 0.33, 0.07]), np.array([0.1, 0.1, 0.8])
+    right, swapped = (typicality(*setting) for setting in ((0.09, 0.3), (0.3, 0.09)))
+    np.testing.assert_allclose(right.first_law(p, q), [0.58, 0.364, 0.056], rtol=1e-12)
+    np.testing.assert_allclose(swapped.first_law(p, q), q, rtol=1e-12)
+    assert right.rule.name == RULES["typical"].name
+
+
+def test_typical_acceptance_rejects_and_may_draw_the_same_token_again():
+    p, q = in_fractions([17, 2, 1]), in_fractions([0, 0, 1])
+    assert not residual(p, q)[2]
+    assert by_enumeration(CANDIDATES[RULES["typical"].name], p, q)[1] == list(p)
 
 
 # ---- Block and token ---------------------------------------------------------------------------
@@ -145,8 +190,7 @@ def test_block_is_never_below_token_and_equal_with_one_draft():
         target, draft = pair(5, cell, vocab=2 + cell % 3)
         for gamma in (1, 2, 3):
             token, block = (
-                expected_tokens(CANDIDATES[name], target, draft, gamma)
-                for name in ("token", "block")
+                round_tokens(CANDIDATES[name], target, draft, gamma) for name in ("token", "block")
             )
             assert block >= token
             assert gamma > 1 or block == token
@@ -169,9 +213,10 @@ def test_block_is_never_below_token_on_any_path():
 def test_at_temperature_0_every_rule_is_one_rule():
     for cell in range(3):
         target, draft = pair(6, cell)
-        costs = {round_cost(c.rule, greedy(target), draft, 2) for c in CANDIDATES.values()}
-        assert len(costs) == 1
-        assert costs.pop().joint_bias == 0
+        found = costs(greedy(target), draft, (1, 2))
+        assert list(found) == list(CANDIDATES)
+        assert all(cost == found["token"] for cost in found.values())
+        assert [cost.joint_bias for cost in found["token"]] == [0, 0]
 
 
 # ---- Bias --------------------------------------------------------------------------------------
@@ -217,13 +262,30 @@ def test_laws_are_laws_and_stay_what_they_were():
 def test_lenience_on_the_fixed_law():
     half = trade(FIX_P, FIX_Q, Fraction(1, 2))
     assert half.acceptance == Fraction(9, 10)
-    assert float(half.bias) == pytest.approx(0.2273, abs=5e-5)
-    assert half.own_bias == half.bound == Fraction(2, 10)
-    assert half.largest == half.own_largest == 2
+    assert float(half.scaled_bias) == pytest.approx(0.2273, abs=5e-5)
+    assert half.plain_bias == half.bound == Fraction(2, 10)
+    assert half.scaled_largest == half.plain_largest == 2
     assert trade(FIX_P, FIX_Q, Fraction(3, 10)).acceptance == 1
     none = trade(FIX_P, FIX_Q, Fraction(1))
-    assert (none.bias, none.own_bias, none.bound, none.largest) == (0, 0, 0, 1)
+    assert (none.scaled_bias, none.plain_bias, none.bound, none.scaled_largest) == (0, 0, 0, 1)
     assert none.acceptance == Fraction(7, 10)
+
+
+def test_lenience_1_is_the_token_rule():
+    target, draft = pair(9)
+    token = round_law("token", target, draft, 2)
+    for scaled in (True, False):
+        law = round_law(lenient(Fraction(1), scaled), target, draft, 2)
+        assert total_variation(law, token) == 0
+
+
+def test_the_cells_of_lenience():
+    """Appendix A.5 at p = (.5, .3, .2), q = (.2, .3, .5)."""
+    half, other = lenience(Fraction(1, 2)), lenience(Fraction(1, 2), scaled_residual=False)
+    assert list(half.first_law(FIX_P, FIX_Q)) == [Fraction(3, 11), Fraction(18, 55), Fraction(2, 5)]
+    assert list(other.first_law(FIX_P, FIX_Q)) == [Fraction(n, 10) for n in (3, 3, 4)]
+    tenth = lenience(Fraction(1, 10)).first_law(FIX_P, FIX_Q)
+    assert list(tenth) == list(FIX_Q), "all is accepted: the draft's law"
 
 
 def test_lenience_pays_at_least_the_bound_and_the_other_residual_no_more():
@@ -233,9 +295,9 @@ def test_lenience_pays_at_least_the_bound_and_the_other_residual_no_more():
         p, q = target((i,)), draft((i,))
         trades = [trade(p, q, Fraction(n, 10)) for n in (10, 7, 4, 1)]
         for leniency, one in zip((10, 7, 4, 1), trades, strict=True):
-            assert one.own_bias == one.bound <= one.bias
-            assert max(one.largest, one.own_largest) <= Fraction(10, leniency)
-            dearer += one.bias > one.bound
+            assert one.plain_bias == one.bound <= one.scaled_bias
+            assert max(one.scaled_largest, one.plain_largest) <= Fraction(10, leniency)
+            dearer += one.scaled_bias > one.bound
         accepted = [one.acceptance for one in trades]
         assert accepted == sorted(accepted)
     assert dearer > 40

@@ -1,6 +1,6 @@
 """Rules on text: what is averaged out has the mean that every branch of the real loop gives."""
 
-from math import log, sqrt
+from math import inf, log, sqrt
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from lab.decode import speculative_generate
 from lab.engine import generate_many
 from lab.exact import branches, round_law
+from lab.interval import in_stderrs
 from lab.measure import Draft, laws_along, streams
 from lab.ngram import PromptLookup
 from lab.rulecost import CANDIDATES
@@ -16,6 +17,7 @@ from lab.sampling import RandomDice, Sampling
 from lab.small import TableLM
 from lab.stats import t_quantile
 from lab.text import Generation, Round
+from lab.verify import RULES
 
 TARGET, DRAFT = TableLM.random(3, 1, 1), TableLM.random(3, 2, 1)
 PLAIN = Sampling()
@@ -90,7 +92,7 @@ def test_positions_at_another_temperature():
     assert all(one.bias.mean == 0 for one in cold.values())
 
 
-@pytest.mark.parametrize("name", ["token", "block", "typical"])
+@pytest.mark.parametrize("name", ["token", "block", RULES["typical"].name])
 def test_a_witness_changes_nothing(name):
     """Tokens and rounds are those of the rule alone; a row of notes for each whole round."""
     found, texts = run(name)
@@ -158,6 +160,9 @@ def test_differences_are_paired_by_prompt():
     shifted = by_hand([2, 2], [1, 1]), by_hand([1, 1], [0, 0])
     assert shifted[0].less(shifted[1]) == pytest.approx((1, 0, 2))  # all prompts gain alike
     assert one.luck == pytest.approx((0.5, 1, 2))
+    assert in_stderrs(one.luck) == pytest.approx(0.5)
+    assert in_stderrs(one.less(one)) == 0
+    assert in_stderrs(shifted[1].less(shifted[0])) == -inf  # a difference that never varies
     assert one.expects("token") == pytest.approx((1.5, 0, 2))
 
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from models import FIX_C, PROMPT, plain_greedy
 
-from lab.decode import speculative_generate
-from lab.exact import audit, plain_law
+from lab.exact import HashLM, SpreadLM, TableLM, audit_loop
 from lab.sampling import Sampling
-from lab.small import HashLM, SpreadLM, TableLM
+from lab.small import random_laws
 
 REAL = 151_936  # the vocabulary of a real tokenizer
 IDS = [0, 77, 100_000, REAL - 1]
@@ -117,13 +116,6 @@ def test_a_token_that_the_model_does_not_have():
         model.forward([3, 5], model.new_cache())
 
 
-def of_loop(pair, prompt, n_new, gamma, **more):
-    return audit(
-        lambda dice: speculative_generate(*pair, prompt, n_new, gamma, rng=dice, **more),
-        plain_law(pair[0], prompt, n_new, more.get("sampling", Sampling())),
-    )
-
-
 def assert_same_audit(small, large):
     assert large.total_variation <= 1e-12
     assert large.first_difference is None
@@ -135,7 +127,7 @@ def assert_same_audit(small, large):
 def test_the_loop_at_a_real_vocabulary():
     """The same branches and expectations as at V = 4, with ids 0 and V - 1 among the tokens."""
     small, large = spread_pair()
-    assert_same_audit(of_loop(small, [0, 1], 3, 1), of_loop(large, IDS[:2], 3, 1))
+    assert_same_audit(audit_loop(*small, [0, 1], 3, 1), audit_loop(*large, IDS[:2], 3, 1))
 
 
 @pytest.mark.slow
@@ -153,5 +145,19 @@ def test_rules_and_settings_at_a_real_vocabulary(rule, gamma, sampling):
     small, large = spread_pair(ids)
     more = {"rule": rule, "sampling": sampling}
     assert_same_audit(
-        of_loop(small, [0, 1], 3, gamma, **more), of_loop(large, ids[:2], 3, gamma, **more)
+        audit_loop(*small, [0, 1], 3, gamma, **more), audit_loop(*large, ids[:2], 3, gamma, **more)
     )
+
+
+# ---- For every prefix --------------------------------------------------------------------------
+
+
+def test_random_laws_by_prefix_are_all_different_and_repeat():
+    """Seeds that differ by trailing zeros only are the same to NumPy."""
+    prefixes = [(), (0,), (0, 0), (1,), (0, 1)]
+    laws = {key: random_laws(3, 5, key) for key in (0, 1)}
+    drawn = [tuple(law(prefix)) for law in laws.values() for prefix in prefixes]
+    assert len(set(drawn)) == len(drawn)
+    again = random_laws(3, 5, 0)
+    for prefix in reversed(prefixes):
+        np.testing.assert_array_equal(again(prefix), laws[0](prefix))

@@ -1,20 +1,26 @@
 """Verification rules on arrays: the law of a round, exactly, and what known faults give."""
 
 from fractions import Fraction
+from functools import partial
 from inspect import signature
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from models import CHAIN_P, CHAIN_Q, LAST, RESIDUAL, FixedRng, P, Q, ScriptedDice
+from models import CHAIN_P, CHAIN_Q, LAST, RESIDUAL, FixedRng, P, Q, ScriptedDice, context_free
+from rules import FAULTS, right
 
+from lab import certify
 from lab.decode import speculate, speculative_generate
 from lab.engine import generate_many
 from lab.exact import assert_lossless, round_law, total_variation
+from lab.examine import examine
 from lab.sampling import RandomDice, residual
 from lab.theory import acceptance
+from lab.userrule import as_user_rule
 from lab.verify import RULES, Proposal, Verdict, as_rule, chain_rule, token_rule
+from lab.watch import Watch
 
 TOKEN = RULES["token"]
 LOSSLESS = [name for name, rule in RULES.items() if rule.lossless]
@@ -33,25 +39,9 @@ def accept_rate(rule, p=P, q=Q):
     return sum(probability for tokens, probability in law.items() if len(tokens) == 2)
 
 
-def one_draft(ratio, correction):
-    """A rule from the two formulas that faults get wrong, of one draft."""
-
-    def rule(target_probs, draft_probs, drafts, dice):
-        p, q, x = target_probs[0], draft_probs[0], drafts[0]
-        if dice.accept(min(1, ratio(p, q, x))):
-            return 1, dice.choose(target_probs[1])
-        return 0, dice.choose(correction(p, q))
-
-    return chain_rule(rule)
-
-
-def right(p, q, x):
-    return p[x] / q[x]
-
-
-def softmax_of_gap(p, q):
-    weights = np.exp(np.maximum(p - q, 0))
-    return weights / weights.sum()
+def law_of(fault):
+    """Of the first token, with FIX-A."""
+    return first_token(chain_rule(FAULTS[fault]))
 
 
 # ---- FIX-A: what the rule gives, and what each published fault gives ---------------------------
@@ -60,38 +50,32 @@ def softmax_of_gap(p, q):
 def test_d1_fix_a_first_token_is_the_targets():
     np.testing.assert_allclose(first_token("token"), P, rtol=1e-14)
     assert accept_rate("token") == pytest.approx(0.65, rel=1e-14)
-    always = one_draft(lambda p, q, x: 1, residual)
-    np.testing.assert_allclose(first_token(always), Q, rtol=1e-14)
+    np.testing.assert_allclose(law_of("d1_always_accepted"), Q, rtol=1e-14)
 
 
 FAULTY = {
-    "d2_softmax_of_the_gap": (right, softmax_of_gap, [0.3524, 0.3297, 0.1381, 0.1797], 0.1595),
-    "d3_resampled_from_p": (right, lambda p, q: p, [0.425, 0.3375, 0.1025, 0.135], 0.1225),
-    "d4_ratio_swapped": (
-        lambda p, q, x: q[x] / p[x], residual, [0.2381, 0.45, 0.0619, 0.25], 0.35,
-    ),
-    "d4_residual_reversed": (right, lambda p, q: residual(q, p), Q, 0.35),
-    "d7_ratio_to_the_maximum": (
-        lambda p, q, x: p[x] / p.max(), residual, [0.5786, 0.225, 0.1464, 0.05], 0.0786,
-    ),
-    "d8_no_coin": (lambda p, q, x: float(p[x] >= q[x]), residual, [0.75, 0, 0.25, 0], 0.35),
-}  # fmt: skip
+    "d2_softmax_of_the_gap": ([0.3524, 0.3297, 0.1381, 0.1797], 0.1595),
+    "d3_resampled_from_p": ([0.425, 0.3375, 0.1025, 0.135], 0.1225),
+    "d4_ratio_swapped": ([0.2381, 0.45, 0.0619, 0.25], 0.35),
+    "d4_residual_reversed": (Q, 0.35),
+    "d7_ratio_to_the_maximum": ([0.5786, 0.225, 0.1464, 0.05], 0.0786),
+    "d8_no_coin": ([0.75, 0, 0.25, 0], 0.35),
+}
 
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faults_of_d2_d3_d4_d7_d8_are_what_they_are_said_to_be(name):
     """So that the test above can fail, and the homework can show these numbers."""
-    ratio, correction, law, distance = FAULTY[name]
-    found = first_token(one_draft(ratio, correction))
-    np.testing.assert_allclose(found, law, atol=5e-5)
-    assert np.abs(found - P).sum() / 2 == pytest.approx(distance, abs=5e-5)
+    law, distance = FAULTY[name]
+    np.testing.assert_allclose(law_of(name), law, atol=5e-5)
+    assert np.abs(law_of(name) - P).sum() / 2 == pytest.approx(distance, abs=5e-5)
 
 
 def test_d4_a_fault_can_raise_acceptance():
-    swapped = one_draft(lambda p, q, x: q[x] / p[x], residual)
-    assert accept_rate(swapped) == pytest.approx(0.8417, abs=5e-5)
+    swapped, to_the_maximum = FAULTS["d4_ratio_swapped"], FAULTS["d7_ratio_to_the_maximum"]
+    assert accept_rate(chain_rule(swapped)) == pytest.approx(0.8417, abs=5e-5)
     assert accept_rate("token") == pytest.approx(acceptance(P, Q)) == 0.65
-    assert accept_rate(one_draft(*FAULTY["d7_ratio_to_the_maximum"][:2])) == pytest.approx(0.54)
+    assert accept_rate(chain_rule(to_the_maximum)) == pytest.approx(0.54)
 
 
 def test_d6_exact_match_is_unbiased_but_accepts_less():
@@ -118,7 +102,7 @@ def test_d6_exact_match_is_unbiased_but_accepts_less():
 
 def test_d8_the_pages_own_example():
     p, q = np.array([0.3, 0.7]), np.array([0.5, 0.5])
-    no_coin = one_draft(*FAULTY["d8_no_coin"][:2])
+    no_coin = chain_rule(FAULTS["d8_no_coin"])
     np.testing.assert_allclose(first_token(no_coin, p, q), [0, 1], atol=1e-15)
     np.testing.assert_allclose(first_token("token", p, q), p, rtol=1e-14)
 
@@ -329,6 +313,46 @@ def test_a_chain_rule_refuses_a_tree():
         TOKEN(np.stack([P, P, P]), tree, ScriptedDice())
 
 
+class Tensor:
+    """As one with a single element."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return int(self.value)
+
+
+def pair(kind, p, q, drafts, dice):
+    return list(map(kind, right(p, q, drafts, dice)))
+
+
+def verdict(kind, p, proposal, dice):
+    if proposal.probs is None:
+        return chain_rule(right)(p, proposal, dice)
+    accepted, token = right(p, proposal.probs, proposal.tokens, dice)
+    tested = min(accepted + 1, len(proposal))
+    return Verdict(list(map(kind, range(accepted))), kind(token), kind(tested))
+
+
+@pytest.mark.parametrize("kind", [int, np.int8, np.uint64, np.array, Tensor])
+@pytest.mark.parametrize("answer", [pair, verdict])
+def test_what_a_rule_may_return_is_the_same_everywhere(answer, kind):
+    """Lists, and whole numbers of any library: in the audit, the proof, the check and the loop."""
+    given = partial(answer, kind)
+    rule = chain_rule(given) if answer is pair else given
+    assert all(found.exact for found in examine(Watch(as_user_rule(given, "it")), [1], vocab=2))
+    assert certify.rule(rule, 2, 1).holds
+    assert_lossless(rule)
+    models = context_free(P), context_free(Q)
+    run, same = (
+        speculative_generate(*models, [0], 20, 2, rng=np.random.default_rng(0), rule=one)
+        for one in (rule, "token")
+    )
+    assert run.tokens.tolist() == same.tokens.tolist()
+    assert run.rounds == same.rounds
+
+
 def test_rules_by_name_object_or_function():
     assert as_rule("token") is TOKEN
     assert as_rule(TOKEN) is TOKEN
@@ -414,5 +438,4 @@ def test_d15_a_lossy_mixture_does_not_pass_for_lossless():
 )
 def test_m18_how_far_a_fault_is_from_the_target_at_20_000_draws(name, distance):
     """The non-centrality of χ²: N Σ (law - p)² / p. Both are far beyond any critical value."""
-    law = first_token(one_draft(*FAULTY[name][:2]))
-    assert 20_000 * ((law - P) ** 2 / P).sum() == pytest.approx(distance, abs=1)
+    assert 20_000 * ((law_of(name) - P) ** 2 / P).sum() == pytest.approx(distance, abs=1)

@@ -6,11 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from lab import cells
-from lab.cells import (
+from lab import rule_cells
+from lab.rule_cells import (
     KINDS,
     LAW_DEGREE,
-    Laws,
+    CellLaws,
     apart,
     edge_kind,
     near,
@@ -18,7 +18,7 @@ from lab.cells import (
     sign_kinds,
     small,
 )
-from lab.traced import BITS
+from lab.rule_numbers import BITS
 
 SOURCES = (apart, near, small)
 
@@ -43,9 +43,9 @@ def test_points_lie_in_their_cell_and_are_laws(numbers, vocab):
     kinds = [kind for kind in kinds if possible(kind)]
     assert set(sign_kinds(vocab)) < set(kinds)
     for kind in kinds:
-        laws = Laws(vocab, lambda _, kind=kind: kind, numbers(rng))
+        laws = CellLaws(vocab, lambda _, kind=kind: kind, numbers(rng))
         for point in (0, 1):
-            ((p,), (q,)) = (law.values() for law in laws.shown([()], 1, point))
+            ((p,), (q,)) = (law.values() for law in laws.fractions([()], 1, point))
             assert sum(p) == sum(q) == 1
             assert "".join(map(letter, p, q)) == kind
 
@@ -62,7 +62,7 @@ def test_every_pair_of_laws_is_a_point_of_its_cell():
             scale = distance or 1
             mass = [scale * min(a, b) for a, b in zip(p, q, strict=True)]
             gap = [abs(a - b) for a, b in zip(p, q, strict=True)]
-            up, down, total = cells._shares(kind, mass, gap)
+            up, down, total = rule_cells._shares(kind, mass, gap)
             assert [a / total for a in up] == p
             assert [a / total for a in down] == q
 
@@ -97,11 +97,11 @@ def test_free_numbers_take_2_to_the_bits_values_each():
 
 
 def test_laws_are_made_once_by_prefix_and_independent():
-    laws = Laws(3, lambda prefix: "><=", apart(np.random.default_rng(7)))
+    laws = CellLaws(3, lambda prefix: "><=", apart(np.random.default_rng(7)))
     assert laws.target((1,)) is laws.target((1,))
     assert laws.target((1,))[0].at(0) != laws.target((2,))[0].at(0)
     assert laws.target(())[0].degree == LAW_DEGREE
     laws.target(())[0] > laws.draft(())[0]  # noqa: B015
     assert list(laws.notes) == [2]
-    target, draft = laws.shown([(), (1,)], 1, 0)
+    target, draft = laws.fractions([(), (1,)], 1, 0)
     assert (list(target), list(draft)) == ([(), (1,)], [()])

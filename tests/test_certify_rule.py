@@ -2,16 +2,17 @@
 `exact.round_law` confirms, which shares no number and no search with them."""
 
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from lab import cells, certify
+from lab import certify, certify_rule, rule_cells
 from lab.certificate import Certificate, Violation
 from lab.exact import round_law
+from lab.rule_numbers import BITS, Inexact
 from lab.sampling import residual
-from lab.traced import BITS, Inexact
 from lab.verify import RULES, Rule, block_rule, chain_rule, lenient, token_rule
 
 SEED = 0
@@ -20,8 +21,8 @@ SEED = 0
 @pytest.fixture
 def few_edges(monkeypatch):
     """What is certified is the cells' business here."""
-    monkeypatch.setattr(certify, "EDGES", 20)
-    monkeypatch.setattr(certify, "SIMPLER", 5)
+    monkeypatch.setattr(certify_rule, "EDGES", 20)
+    monkeypatch.setattr(certify_rule, "SIMPLER", 5)
 
 
 def variant(
@@ -153,7 +154,7 @@ def test_token_is_certified_over_all_cells(vocab, gamma, expected, few_edges):
     found = certify.rule("token", vocab, gamma)
     assert found.holds
     assert found.cells == expected
-    assert found.points == 2 * (expected + certify.EDGES)
+    assert found.points == 2 * (expected + certify_rule.EDGES)
     assert found.unseen is None
     assert 0 < found.error_bound < 1e-20
     assert any("two points of each cell agreed" in line for line in found.assumptions)
@@ -161,12 +162,12 @@ def test_token_is_certified_over_all_cells(vocab, gamma, expected, few_edges):
 
 def test_along_each_text_no_combination_over_prefixes_is_needed(few_edges, monkeypatch):
     """6 by 6 in place of 6^4; a rule that looks ahead is no candidate, though as sound."""
-    monkeypatch.setattr(certify, "TREE_CELLS", 100)
+    monkeypatch.setattr(certify_rule, "TREE_CELLS", 100)
     found = certify.rule("token", 3, 2)
     assert found.holds
     assert found.cells == 36
     assert "along each text" in found.subject
-    monkeypatch.setattr(certify, "QUIET", 5)
+    monkeypatch.setattr(certify_rule, "QUIET", 5)
 
     def looks_ahead(target_probs, draft_probs, drafts, dice):
         return token_rule(target_probs, draft_probs, np.asarray(drafts), dice)
@@ -207,7 +208,7 @@ def test_block_is_sampled_and_the_chance_of_an_unseen_cell_is_stated(few_edges):
     assert found.holds
     assert "points anywhere" in found.subject
     assert found.cells > 15
-    assert 0 < found.unseen <= 3 / certify.QUIET
+    assert 0 < found.unseen <= 3 / certify_rule.QUIET
     assert found.error_bound < 1e-8
     assert any("do not cancel" in line for line in found.assumptions)
 
@@ -215,10 +216,10 @@ def test_block_is_sampled_and_the_chance_of_an_unseen_cell_is_stated(few_edges):
 def test_the_estimated_chance_of_an_unseen_cell_is_about_right(monkeypatch):
     """Good-Turing after 20 points beside the new cells in each of 20 more, mean over 20 searches.
     Their standard errors are measured; off by four of them once in 16,000 suites or so."""
-    monkeypatch.setattr(certify, "SAMPLED_POINTS", 20)
+    monkeypatch.setattr(certify_rule, "SAMPLED_POINTS", 20)
     gaps = []
     for seed in range(20):
-        search = certify.Search("block", 2, 2, seed)
+        search = certify_rule.Search("block", 2, 2, seed)
         search.sample()
         new = 0
         for _ in range(20):
@@ -242,7 +243,7 @@ def test_block_is_certified_where_cells_can_be_met(vocab, gamma):
 @pytest.mark.slow
 @pytest.mark.parametrize(("vocab", "gamma"), [(3, 3), (4, 2), (4, 3)])
 def test_block_where_cells_are_many_says_so(vocab, gamma, monkeypatch):
-    monkeypatch.setattr(certify, "SAMPLED_LEAVES", 20_000)
+    monkeypatch.setattr(certify_rule, "SAMPLED_LEAVES", 20_000)
     found = certify.rule("block", vocab, gamma)
     assert found.holds
     assert found.unseen > 0.01
@@ -281,7 +282,7 @@ def test_floats_that_are_exact_do_no_harm(few_edges):
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_rules_are_refuted_by_fractions(name, monkeypatch):
     """With two drafts; with one where all cells pass."""
-    monkeypatch.setattr(certify, "SIMPLER", 5)
+    monkeypatch.setattr(certify_rule, "SIMPLER", 5)
     gamma = 1 if name in ("wrong where p = q", "wrong where q is 0") else 2
     found = certify.rule(WRONG[name], 3, gamma)
     assert not found.holds
@@ -373,13 +374,26 @@ def test_a_rule_with_dice_of_its_own_is_told_so():
             certify.rule(variant(coin=coin), 3, 2)
 
 
+def test_a_rule_without_cells_is_told_so():
+    """It compares binary digits far beyond those that two points close together share."""
+
+    def digits(p, q, i, x):
+        rest = p[i][x]
+        for _ in range(60):
+            rest = rest * 2 - (rest * 2 >= 1)
+        return int(rest * 2 < 1)
+
+    with pytest.raises(ValueError, match=r"^rule=verify: at 100 pairs .* must have cells in which"):
+        certify.rule(variant(coin=digits), 2, 1)
+
+
 def test_an_error_names_the_laws_with_small_numbers_and_is_chained():
     with pytest.raises(ValueError, match="it raised IndexError: index 2 is out of bounds") as found:
         certify.rule(variant(lambda p, q, i, x: p[i][len(p[i])]), 2, 2)
     assert isinstance(found.value.__cause__, IndexError)
     text = str(found.value)
-    assert "target after (nothing): " in text
-    assert "draft after (nothing): " in text
+    assert "target after nothing: " in text
+    assert "draft after nothing: " in text
     assert len(text) < 400
     with pytest.raises(ValueError, match=r"must be within 0\.\.1"):
         certify.rule(variant(coin=lambda p, q, i, x: p[i][x] / q[i][x]), 2, 1)
@@ -392,8 +406,10 @@ def test_an_error_names_the_laws_with_small_numbers_and_is_chained():
 
 
 def test_too_many_branches_are_refused(monkeypatch):
-    monkeypatch.setattr(certify, "POINT_LEAVES", 10)
-    with pytest.raises(ValueError, match="take a smaller vocabulary"):
+    monkeypatch.setattr(certify_rule, "POINT_LEAVES", 10)
+    with pytest.raises(
+        ValueError, match=r"^rule=token: .* vocab=3, gamma=2: take a smaller vocab or gamma"
+    ):
         certify.rule("token", 3, 2)
 
 
@@ -428,12 +444,14 @@ def test_the_error_bound_is_that_of_schwartz_and_zippel(few_edges, monkeypatch):
 
 def test_a_wrong_rule_passes_no_more_often_than_bounded(monkeypatch):
     """With few values for each free number, points on which a wrong rule looks right do occur."""
-    monkeypatch.setattr(cells, "BITS", 1)
-    monkeypatch.setattr(cells, "SPREAD", 0)
+    monkeypatch.setattr(rule_cells, "BITS", 1)
+    monkeypatch.setattr(rule_cells, "SPREAD", 0)
     rule, passed, trials = variant(evenly), 0, 200
     for seed in range(trials):
-        search = certify.Search(rule, 3, 1, seed)
-        laws = cells.Laws(3, lambda z: (">><", "===")[len(z)], cells.apart(search.rng))
+        search = certify_rule.Search(rule, 3, 1, seed)
+        laws = rule_cells.CellLaws(
+            3, lambda z: (">><", "===")[len(z)], rule_cells.apart(search.rng)
+        )
         passed += search._enumerated(laws).holds()
     assert 0 < passed < trials, "the two gaps of {p > q} are equal at both points: 1 in 4"
     assert abs(passed / trials - 1 / 4) < 4 * math.sqrt(3 / 16 / trials)
@@ -441,12 +459,13 @@ def test_a_wrong_rule_passes_no_more_often_than_bounded(monkeypatch):
 
 def test_a_certificate_prints_what_it_rests_on():
     text = str(certify.rule("token", 3, 1))
-    for part in ("rule token, V 3, γ 1", "holds", "cells       6", "error bound", "assumed: "):
+    for part in ("rule token, V 3, γ 1", "holds", "cells             6\n", "assumed: "):
         assert part in text
+    assert re.search(r"points +412\n  branches +1,056\n  chance of a miss +\de-\d\d\n", text)
     text = str(certify.rule("lenient", 3, 1))
     assert "DOES NOT HOLD" in text
     assert "assumed" not in text
-    assert text.count("target after (nothing)") == 2
+    assert text.count("target after nothing") == 2
     assert "p against q, token by token: " in text
     three = (Violation("here", {(): (1,)}, {}, (0,), 1, 2),) * 3
     assert str(Certificate(1, 2, 3, three, (), 0.0)).endswith("… and 1 more")
@@ -460,4 +479,4 @@ def test_rules_may_be_objects_and_functions(few_edges):
     assert certify.rule(RULES["token"], 2, 1).subject.startswith("rule token")
     rule = Rule("mine", chain_rule(block_rule), True, "")
     assert certify.rule(rule, 2, 1).subject.startswith("rule mine")
-    assert certify.rule(chain_rule(token_rule), 2, 1).holds
+    assert certify.rule(chain_rule(token_rule), 2, 1).subject.startswith("rule token_rule")

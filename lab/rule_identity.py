@@ -1,4 +1,4 @@
-"""Whether a round is valid under given laws: what it emits, with which probability, and is it due.
+"""Whether a round is valid under given laws: what it emits, with which probability, what is due.
 
 p = target law, q = draft law.
 """
@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from lab.cells import Laws, Prefix
-from lab.certificate import Violation, named
-from lab.deferred import Deferred
+from lab.certificate import Tokens, Violation, shown
+from lab.rule_cells import CellLaws
+from lab.rule_numbers import Traced
+from lab.rule_round import Deferred
 from lab.sampling import Dice
-from lab.traced import Traced
 
 SHOWN = 5  # texts of a counterexample
 
@@ -45,8 +45,8 @@ class Quiet:
         return accepted
 
 
-class Point:
-    """What one round does under some laws (at both points of their cell).
+class CellRound:
+    """What one round does in all its branches, at both points of the laws' cell.
 
     emitted : probability of every text that the round may emit, exactly that
     cells : {draft path: signs of all comparisons in its branches}
@@ -54,14 +54,14 @@ class Point:
     within : whether every branch read only laws at prefixes of what it emitted
     """
 
-    def __init__(self, laws: Laws, gamma: int) -> None:
+    def __init__(self, laws: CellLaws, gamma: int) -> None:
         self.laws, self.gamma, self.degree = laws, gamma, 0
-        self.emitted: dict[Prefix, Any] = {}
-        self.cells: dict[Prefix, bytes] = {}
+        self.emitted: dict[Tokens, Any] = {}
+        self.cells: dict[Tokens, bytes] = {}
         self.compared, self.within = False, True
-        self.reads: list[Prefix] = []  # the deepest prefix that was read, for every branch
+        self.reads: list[Tokens] = []  # the deepest prefix that was read, for every branch
 
-    def add(self, emitted: Prefix, played: Deferred, probability: Any) -> None:
+    def add(self, emitted: Tokens, played: Deferred, probability: Any) -> None:
         """One more branch, just played."""
         drafts, log = tuple(played.drafts), bytes(self.laws.notes)
         self.emitted[emitted] = self.emitted.get(emitted, 0) + probability
@@ -70,13 +70,13 @@ class Point:
         self.compared |= bool(log)
         self.within &= played.depth < len(emitted)
 
-    def same_law(self, other: Point) -> bool:
+    def same_law(self, other: CellRound) -> bool:
         """The same numbers at both points."""
         return _values(self.emitted) == _values(other.emitted)
 
-    def sides(self) -> Iterator[tuple[Prefix, Any, Any]]:
+    def sides(self) -> Iterator[tuple[Tokens, Any, Any]]:
         """Both sides of the identity for every text of gamma + 1 tokens."""
-        pending: list[tuple[Prefix, Any, Any]] = [((), 0, 1)]
+        pending: list[tuple[Tokens, Any, Any]] = [((), 0, 1)]
         while pending:
             prefix, got, due = pending.pop()
             if len(prefix) > self.gamma:
@@ -99,35 +99,37 @@ class Point:
         return True
 
 
-def violations(point: Point) -> tuple[Violation, ...]:
+def violations(found: CellRound) -> tuple[Violation, ...]:
     """The shortest texts whose probability is wrong; none if the identity holds."""
-    for number in (0, 1):
-        laws: list[dict[Prefix, Fraction]] = [{}, {}]
-        for text, *sides in point.sides():
+    for point in (0, 1):
+        laws: list[dict[Tokens, Fraction]] = [{}, {}]
+        for text, *sides in found.sides():
             for law, side in zip(laws, sides, strict=True):
                 for end in range(1, len(text) + 1):
-                    law[text[:end]] = law.get(text[:end], Fraction(0)) + _value(side, number)
+                    law[text[:end]] = law.get(text[:end], Fraction(0)) + _value(side, point)
         got, due = laws
         wrong = sorted((z for z in due if got[z] != due[z]), key=_order)
         if wrong:
             texts = [z for z in wrong if len(z) == len(wrong[0])][:SHOWN]
-            return tuple(_violation(point, z, got[z], due[z], number) for z in texts)
+            return tuple(_violation(found, point, z, got[z], due[z]) for z in texts)
     return ()
 
 
-def _violation(point: Point, text: Prefix, got: Fraction, due: Fraction, number: int) -> Violation:
+def _violation(
+    found: CellRound, point: int, text: Tokens, got: Fraction, due: Fraction
+) -> Violation:
     """With all laws on which `got` depends."""
     ends = [text[:-1]]
-    mass = sum(_value(p, number) for p in point.emitted.values())
-    if not point.within or mass != 1:  # what comes after the text, or beside it, matters too
-        ends += point.reads
+    mass = sum(_value(p, point) for p in found.emitted.values())
+    if not found.within or mass != 1:  # what comes after the text, or beside it, matters too
+        ends += found.reads
     prefixes = sorted({end[:i] for end in ends for i in range(len(end) + 1)}, key=_order)
-    target, draft = point.laws.shown(prefixes, point.gamma, number)
-    kinds = "; ".join(f"{' '.join(point.laws.kind(z))} after {named(z)}" for z in draft)
+    target, draft = found.laws.fractions(prefixes, found.gamma, point)
+    kinds = "; ".join(f"{' '.join(found.laws.kind(z))} after {shown(z)}" for z in draft)
     return Violation(f"p against q, token by token: {kinds}", target, draft, text, got, due)
 
 
-def _order(prefix: Prefix) -> tuple[int, Prefix]:
+def _order(prefix: Tokens) -> tuple[int, Tokens]:
     return len(prefix), prefix
 
 
@@ -135,5 +137,5 @@ def _value(number: Any, point: int) -> Fraction:
     return number.at(point) if isinstance(number, Traced) else Fraction(number)
 
 
-def _values(law: dict[Prefix, Any]) -> dict[Prefix, tuple[Fraction, ...]]:
+def _values(law: dict[Tokens, Any]) -> dict[Tokens, tuple[Fraction, ...]]:
     return {z: (_value(p, 0), _value(p, 1)) for z, p in law.items()}

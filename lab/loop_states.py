@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lab.caches import Text, shown
+from lab.certificate import LawsByPrefix, Tokens, shown
 from lab.exact import Law
 from lab.sampling import Sampling
 
@@ -27,7 +27,7 @@ FAR = 4096  # tokens to go, where no limit is near
 
 
 @dataclass(frozen=True)
-class Case:
+class Setup:
     """The loop and what it is run with.
 
     view : last tokens that the models' laws depend on
@@ -56,14 +56,14 @@ class Case:
 class Start:
     """A prompt and its limits: new tokens, and where the contexts end, if not where they do."""
 
-    prompt: Text
+    prompt: Tokens
     n_new: int = FAR
     target_len: int | None = None
     draft_len: int | None = None
 
 
 @dataclass(frozen=True)
-class Part:
+class Region:
     """Starts, and how far to go from there.
 
     whole : nothing is merged; for drafters, which may look at the whole text
@@ -88,7 +88,7 @@ class State(NamedTuple):
     draft_room : positions left in the draft's context, likewise; None if it has no end
     """
 
-    view: Text
+    view: Tokens
     seen: frozenset[int]
     lag: int | None
     accepted: int | None
@@ -119,15 +119,15 @@ def far_room(gamma: int) -> int:
 # ---- What should come out --------------------------------------------------------------------
 
 
-class Laws:
-    """Processed laws (V,) of a model after a text, from a fresh forward pass over all of it."""
+class DueLaws:
+    """A model's processed laws (V,) after a text, from a fresh forward pass over all of it."""
 
     def __init__(self, name: str, model: Any, view: int, sampling: Sampling) -> None:
         self.name, self.model, self.view, self.sampling = name, model, view, sampling
-        self.known: dict[Text, Array] = {}
-        self.logits: dict[Text, Array] = {}  # by the tokens in view
+        self.known: dict[Tokens, Array] = {}
+        self.logits: dict[Tokens, Array] = {}  # by the tokens in view
 
-    def after(self, text: Text) -> Array:
+    def after(self, text: Tokens) -> Array:
         if text not in self.known:
             logits = self.model.forward(np.array(text), self.model.new_cache())[-1]
             alike = self.logits.setdefault(in_view(text, self.view), logits)
@@ -139,16 +139,16 @@ class Laws:
             self.known[text] = self.sampling.probs(logits, text)
         return self.known[text]
 
-    def along(self, text: Text, tokens: Text) -> dict[Text, tuple[float, ...]]:
+    def along(self, text: Tokens, tokens: Tokens) -> LawsByPrefix:
         """The laws at each of `tokens`."""
         prefixes = [tokens[:i] for i in range(len(tokens))]
         return {prefix: tuple(self.after(text + prefix).tolist()) for prefix in prefixes}
 
-    def complete(self, text: Text, law: Law, length: int, room: int, stop: Iterable[int]) -> Law:
+    def complete(self, text: Tokens, law: Law, length: int, room: int, stop: Iterable[int]) -> Law:
         """A law of what follows a text, continued by the model's own to `length` tokens. What the
         model ends, by a stop token or for want of room, gets an END."""
 
-        def finished(tokens: Text) -> bool:
+        def finished(tokens: Tokens) -> bool:
             return len(tokens) == room or tokens[-1] in stop
 
         whole: Law = {}
@@ -159,16 +159,15 @@ class Laws:
             else:
                 pending.append((tokens, probability))
         while pending:
-            tokens, probability = pending.pop()
-            for token, p in enumerate(self.after(text + tokens).tolist()):
-                longer = (*tokens, token)
-                if p == 0:
-                    continue
+            tokens, before = pending.pop()
+            law_after = self.after(text + tokens)
+            for token in np.flatnonzero(law_after).tolist():
+                longer, probability = (*tokens, token), before * float(law_after[token])
                 if len(longer) < length and not finished(longer):
-                    pending.append((longer, probability * p))
-                    continue
-                outcome = (*longer, END) if finished(longer) else longer
-                whole[outcome] = whole.get(outcome, 0) + probability * p
+                    pending.append((longer, probability))
+                else:
+                    outcome = (*longer, END) if finished(longer) else longer
+                    whole[outcome] = whole.get(outcome, 0) + probability
         return whole
 
 
@@ -177,5 +176,5 @@ def is_model(draft: Any) -> bool:
     return hasattr(draft, "forward") and hasattr(draft, "new_cache")
 
 
-def in_view(text: Text, view: int) -> Text:
+def in_view(text: Tokens, view: int) -> Tokens:
     return text[-view:] if view else ()

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from lab.traced import Inexact, Split, Traced
+from lab.rule_numbers import Inexact, Split, Traced
 
 STEPS = (operator.add, operator.sub, operator.mul, operator.truediv)
 ORDER = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from inspect import isgenerator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lab.certificate import Fault, Tokens, shown
 from lab.sampling import Sampling
 from lab.verify import Proposal
 
 Array = npt.NDArray[Any]
-Text = tuple[int, ...]
 
 
 class KnownCache:
@@ -39,15 +40,6 @@ class KnownCache:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.cache, name)
-
-
-class Fault(NamedTuple):
-    """What is wrong, as in "text 0 1 leaves the target's cache with 0 1, not 0": the last fields
-    of a `Violation`."""
-
-    got: str
-    due: str
-    what: str
 
 
 class KnownModel:
@@ -77,26 +69,24 @@ class KnownModel:
         """Positions in its cache."""
         return 0 if self.cache is None else self.cache.length
 
-    def fault(self, text: Text, exactly: bool) -> Fault | None:
+    def fault(self, text: Tokens, exactly: bool) -> Fault | None:
         """What is wrong between two rounds: the cache is to hold the text but its last token, or
         where it may be behind, a beginning of that."""
         if self.cache is None:
             return None
         held, due = tuple(self.cache.tokens), text[:-1]
+        fault = partial(Fault, what=f"leaves the {self.name}'s cache with")
         if self.max_len is not None and self.longest > self.max_len:
-            return self._fault(f"{self.longest} positions", f"max_len={self.max_len} at most")
+            return fault(f"{self.longest} positions", f"max_len={self.max_len} at most")
         if self.cache.length != len(held):
-            return self._fault(f"length {self.cache.length}", f"{len(held)}, what it was fed")
+            return fault(f"length {self.cache.length}", f"{len(held)}, what it was fed")
         if held == due or (not exactly and held == due[: len(held)]):
             return None
-        return self._fault(shown(held), shown(due) + ("" if exactly else " or a beginning of it"))
+        return fault(shown(held), shown(due) + ("" if exactly else " or a beginning of it"))
 
     def _note(self, tokens: Sequence[int] | Array, cache: KnownCache) -> None:
         cache.tokens += np.asarray(tokens).tolist()
         self.longest = max(self.longest, len(cache.tokens))
-
-    def _fault(self, got: str, due: str) -> Fault:
-        return Fault(got, due, f"leaves the {self.name}'s cache with")
 
 
 class KnownDrafter:
@@ -118,12 +108,8 @@ class KnownState:
 
     def propose(self, view: Any, gamma: int, dice: Any) -> Any:
         proposal = self.state.propose(view, gamma, dice)
-        return self._finish(proposal) if isgenerator(proposal) else self._note(proposal)
-
-    def _finish(self, asking: Any) -> Any:
-        return self._note((yield from asking))
-
-    def _note(self, proposal: Any) -> Any:
+        if isgenerator(proposal):
+            proposal = yield from proposal
         if isinstance(proposal, Proposal) and len(proposal) and proposal.probs is not None:
             self.drafter.certain = False
         return proposal
@@ -131,8 +117,6 @@ class KnownState:
 
 class Certain:
     """A drafter that is certain of the same tokens, whatever the text."""
-
-    max_len = None  # no limit
 
     def __init__(self, vocab: int, tokens: Sequence[int]) -> None:
         self.vocab, self.tokens = vocab, np.array(tokens, np.int64)
@@ -163,7 +147,3 @@ class KnownSampling(Sampling):
         if key not in self.known:
             self.known[key] = super().probs_after(logits, history, tokens)
         return self.known[key].copy()
-
-
-def shown(tokens: Sequence[int]) -> str:
-    return " ".join(map(str, tokens)) or "nothing"

@@ -17,18 +17,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lab.traced import BITS, Traced
+from lab.certificate import LawsByPrefix, Tokens
+from lab.rule_numbers import BITS, Traced
 
 Array = npt.NDArray[Any]
-Prefix = tuple[int, ...]
-Shown = dict[Prefix, tuple[Fraction, ...]]
-Kind = Callable[[Prefix], str]  # what a law is like: a letter of KINDS for each token
+Kind = Callable[[Tokens], str]  # what a law is like: a letter of KINDS for each token
 
 SPREAD = 12  # powers of two by which free numbers differ besides, so that no ratio is out of reach
 LAW_DEGREE = 2
@@ -130,7 +128,7 @@ def _shares(kind: str, mass: list[int], gap: list[int]) -> tuple[list[int], list
     return p, q, sum(mass) + above * below
 
 
-class Laws:
+class CellLaws:
     """The laws of target and draft at two points, by prefix, made when they are first asked for.
 
     kind : prefix -> what p and q are like there, a letter of KINDS per token
@@ -140,37 +138,37 @@ class Laws:
     def __init__(self, vocab: int, kind: Kind, numbers: Numbers) -> None:
         self.vocab, self.kind, self.numbers = vocab, kind, numbers
         self.notes = bytearray()
-        self._made: dict[Prefix, tuple[Array, Array]] = {}
+        self._made: dict[Tokens, tuple[Array, Array]] = {}
 
-    def target(self, prefix: Prefix) -> Array:
+    def target(self, prefix: Tokens) -> Array:
         return self._at(prefix)[0]
 
-    def draft(self, prefix: Prefix) -> Array:
+    def draft(self, prefix: Tokens) -> Array:
         return self._at(prefix)[1]
 
-    def shown(self, prefixes: Iterable[Prefix], gamma: int, point: int) -> tuple[Shown, Shown]:
-        """Laws of target and draft at point 0 or 1, as fractions; a draft has none after gamma."""
+    def fractions(
+        self, prefixes: Iterable[Tokens], gamma: int, point: int
+    ) -> tuple[LawsByPrefix, LawsByPrefix]:
+        """Laws of target and draft at point 0 or 1; a draft has none after gamma tokens."""
         prefixes = list(prefixes)
         target = {z: tuple(p.at(point) for p in self.target(z)) for z in prefixes}
         draft = {z: tuple(q.at(point) for q in self.draft(z)) for z in prefixes if len(z) < gamma}
         return target, draft
 
-    def _at(self, prefix: Prefix) -> tuple[Array, Array]:
+    def _at(self, prefix: Tokens) -> tuple[Array, Array]:
         if prefix not in self._made:
             self._made[prefix] = self._make(self.kind(prefix))
         return self._made[prefix]
 
     def _make(self, kind: str) -> tuple[Array, Array]:
-        draws = self.numbers.draw(2 * self.vocab)
         points = []
-        for drawn in draws:
+        for drawn in self.numbers.draw(2 * self.vocab):
             mass = [m << self.numbers.unit for m in drawn[: self.vocab]]
             points.append(_shares(kind, mass, drawn[self.vocab :]))
-        (*first, total), (*second, other_total) = points
-        laws = []
-        for shares in zip(first, second, strict=True):
-            law = np.empty(self.vocab, object)
-            for x, (a, c) in enumerate(zip(*shares, strict=True)):
-                law[x] = Traced(a, total, c, other_total, LAW_DEGREE, self.notes)
-            laws.append(law)
-        return laws[0], laws[1]
+        (p, q, b), (other_p, other_q, d) = points
+
+        def law(first: list[int], second: list[int]) -> Array:
+            shares = zip(first, second, strict=True)
+            return np.array([Traced(a, b, c, d, LAW_DEGREE, self.notes) for a, c in shares], object)
+
+        return law(p, other_p), law(q, other_q)

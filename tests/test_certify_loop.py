@@ -9,13 +9,13 @@ import pytest
 from models import FunctionDrafter, Stuck, fixed_drafts
 
 from lab import decode, drafting, text
-from lab.caches import Certain
+from lab.certify_loop import loop
 from lab.exact import HashLM, TableLM, audit, plain_law
-from lab.loops import loop
+from lab.loop_walk import EXACT, MAX_VIOLATIONS
+from lab.loop_watched import Certain
 from lab.ngram import NGramLM, PromptLookup
 from lab.sampling import Sampling
 from lab.verify import Proposal, chain_rule, token_rule
-from lab.walk import EXACT, MAX_VIOLATIONS
 
 TARGET = TableLM.random(3, 1)
 DRAFT = TableLM.random(3, 2)
@@ -85,6 +85,10 @@ def test_the_loop_is_right_for_all_horizons(rule, draft):
     assert found.violations == ()
     assert 0 < found.error_bound <= EXACT
     assert found.cells <= found.points < found.leaves
+    words = ("states", found.cells), ("rounds", found.points), ("branches", found.leaves)
+    for word, count in words:
+        assert f"\n  {word:<25}{count:,}\n" in str(found)
+    assert f"\n  largest total variation  {found.error_bound:.0e}\n" in str(found)
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from lab.deferred import Deferred, Rows
 from lab.exact import branches, round_law
+from lab.rule_round import Deferred, Rows
 from lab.sampling import residual
 from lab.verify import as_rule, chain_rule
 

@@ -11,28 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lab.certificate import Tokens
 from lab.decode import verify
 from lab.domains import is_whole
+from lab.rule_cells import CellLaws
+from lab.rule_laws import PrefixLaw
 from lab.sampling import Dice
 from lab.verify import Proposal, Verify
 
 Array = npt.NDArray[Any]
-Prefix = tuple[int, ...]
-
-
-class PrefixLaws(Protocol):
-    """The laws (V,) of both models by prefix."""
-
-    vocab: int
-
-    def target(self, prefix: Prefix) -> Array: ...
-
-    def draft(self, prefix: Prefix) -> Array: ...
 
 
 class Deferred:
@@ -42,12 +34,12 @@ class Deferred:
     depth : laws at the prefixes drafts[:0] .. drafts[:depth] were read, no others; -1 for none
     """
 
-    def __init__(self, laws: PrefixLaws, gamma: int, dice: Dice) -> None:
+    def __init__(self, laws: CellLaws, gamma: int, dice: Dice) -> None:
         self.laws, self.gamma, self.dice = laws, gamma, dice
         self.drafts: list[int] = []
         self.depth = -1
 
-    def play(self, decide: Verify) -> Prefix:
+    def play(self, decide: Verify) -> Tokens:
         """The tokens that are emitted; through `lab.decode.verify`, as in the loop."""
         laws, vocab = self.laws, self.laws.vocab
         target_probs: Any = Rows((self.gamma + 1, vocab), object, partial(self._row, laws.target))
@@ -66,7 +58,7 @@ class Deferred:
         self._draw(i + 1)
         return self.drafts[i]
 
-    def _row(self, law: Callable[[Prefix], Array], i: int) -> Array:
+    def _row(self, law: PrefixLaw, i: int) -> Array:
         self._draw(i)
         self.depth = max(self.depth, i)
         return law(tuple(self.drafts[:i]))
@@ -127,12 +119,12 @@ class Rows(np.lib.mixins.NDArrayOperatorsMixin):
         return self.__copy__()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        plain = [x._up_to(len(x)) if isinstance(x, Rows) else x for x in inputs]
+        def plain(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(x._up_to(len(x)) if isinstance(x, Rows) else x for x in arrays)
+
         if "out" in options:
-            options["out"] = tuple(
-                x._up_to(len(x)) if isinstance(x, Rows) else x for x in options["out"]
-            )
-        return getattr(ufunc, method)(*plain, **options)
+            options["out"] = plain(options["out"])
+        return getattr(ufunc, method)(*plain(inputs), **options)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # NumPy asks for protocols that would read everything
