@@ -9,10 +9,10 @@ lab: $(VENV)/installed
 	$(RUN) scripts/04_spec_decode_speedup.py
 
 test: $(VENV)/installed-dev
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n auto --dist loadfile
 
 slow: $(VENV)/installed-dev
-	$(RUN) -m pytest -m slow
+	$(RUN) -m pytest -m slow -n auto --dist worksteal
 
 lint: $(VENV)/installed-dev
 	$(RUN) -m ruff check .

@@ -131,10 +131,21 @@ def print_blind_sets(report: Report, rows: Mapping[str, Row]) -> None:
     for key in CHECKS:
         missed = blind(rows, key)
         report.say(
-            f"{key}: {len(missed)} of {len(MUTANTS)}. {', '.join(missed)}",
-            check=key,
-            missed=missed,
+            f"{key}: {len(missed)} of {len(MUTANTS)}. {by_area(missed)}", check=key, missed=missed
         )
+
+
+def by_area(names: Sequence[str]) -> str:
+    """Mutants by name; those of an area together, where they are all of it."""
+    areas: dict[str, list[str]] = {}
+    for name, mutant in MUTANTS.items():
+        areas.setdefault(mutant.area, []).append(name)
+    parts = []
+    for area, all_of_it in areas.items():
+        found = [name for name in all_of_it if name in names]
+        whole = len(found) == len(all_of_it) > 1
+        parts += [f"{area} (all {len(found)})"] if whole else found
+    return ", ".join(parts)
 
 
 def print_summary(report: Report, rows: Mapping[str, Row]) -> None:
@@ -150,7 +161,7 @@ def print_summary(report: Report, rows: Mapping[str, Row]) -> None:
     report.section("Together")
     report.say(
         f"The {len(POPULAR)} popular checks together miss {len(unseen)} of {len(MUTANTS)} mutants: "
-        f"{', '.join(unseen)}.",
+        f"{by_area(unseen)}.",
         unseen=unseen,
     )
     alone = "; ".join(f"{key} alone sees {len(names)}" for key, names in needed.items())

@@ -277,8 +277,6 @@ NOT_OFFERED = {
     "Q7": "codes are symmetric, so zero is in every range; asymmetric ones would need a zero point "
           "per group",
     "N7": "no rule works in logs: coins are compared as probabilities in float64",
-    "W5": "there is no prompt lookup yet; it would be a drafter beside the n-gram models",
-    "W6": "there is no prompt lookup yet",
     "W10": "there is no homework yet; its checker would have to run these tests on the student's "
            "functions",
     "W11": "no estimate of memory is printed; the ledger counts what is read, of both models and "
@@ -334,7 +332,7 @@ def test_every_report_has_a_test_or_a_reason_and_not_both():
 
 def test_what_is_not_offered_is_not_there():
     """So that a reason does not outlive its truth."""
-    from lab import ngram, verify  # here: the page is written where the lab is not installed too
+    from lab import verify  # here: the page is written where the lab is not installed too
     from lab.quant import QuantizedMatrix
     from lab.sampling import Sampling
     from lab.text import Generation
@@ -346,7 +344,6 @@ def test_what_is_not_offered_is_not_there():
     assert [field.name for field in fields(QuantizedMatrix)][:2] == ["codes", "scales"]  # Q7
     assert not any("zero" in field.name for field in fields(QuantizedMatrix))
     assert "np.log" not in Path(verify.__file__).read_text(encoding="utf-8")  # N7
-    assert not hasattr(ngram, "PromptLookup")  # W5, W6
     assert not (Path(verify.__file__).parent / "homework.py").exists()  # W10
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from script_runs import parts, rows_of
 
+from lab.mutants import MUTANTS
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```\n.*?```\n(.*?)```", README, re.DOTALL)
@@ -74,6 +76,10 @@ def test_no_module_imports_from_a_floor_above():
     assert {("cli", "certify"), ("rule_laws", "domains"), ("pairs", "corpus")} <= set(edges)
     upwards = [(a, b) for a, b in edges if FLOORS[a] < FLOORS[b]]
     assert not upwards
+
+
+def test_it_counts_the_mutants():
+    assert f"which of {len(MUTANTS)} planted faults" in " ".join(README.split())
 
 
 @pytest.mark.slow
