@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lab.decode import speculative_generate
 from lab.engine import generate_many
-from lab.exact import Law, plain_law
+from lab.exact import EXACT, Law, plain_law
 from lab.ngram import PromptLookup
 from lab.readings import (
     Reading,
@@ -33,7 +33,6 @@ from lab.text import Generation
 
 Array = npt.NDArray[Any]
 
-EXACT = 1e-12  # what rounding may leave
 PROMPT = (0, 1, 1)
 ESTIMATORS, UNIFORMS = "estimators", "uniforms"  # the two cases that are no runs of the loop
 

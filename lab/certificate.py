@@ -11,6 +11,7 @@ Tokens = tuple[int, ...]
 LawsByPrefix = Mapping[Tokens, tuple[Any, ...]]  # {tokens so far: (V,)}
 
 PRINTED = 2  # violations that are printed
+DECIDED = 0.05  # chance of an unseen cell up to which a certificate counts as a proof
 OF_RULE = ("cells", "points", "branches", "chance of a miss")  # what its numbers are called
 OF_LOOP = ("states", "rounds", "branches", "largest total variation")
 
@@ -78,7 +79,21 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
+        """Whether nothing was found."""
         return not self.violations
+
+    @property
+    def proved(self) -> bool:
+        """Whether nothing was found and there is little left to be seen: `DECIDED` at most."""
+        return self.holds and (self.unseen is None or self.unseen <= DECIDED)
+
+    @property
+    def headline(self) -> str:
+        if self.proved:
+            return "holds"
+        if self.unseen is None or not self.holds:
+            return "DOES NOT HOLD"
+        return f"not decided: no fault found; {self.unseen:.0%} of the cells not seen"
 
     def __str__(self) -> str:
         *counted, bound = self.words
@@ -89,7 +104,7 @@ class Certificate:
             if self.unseen is not None:
                 facts["unseen"] = f"{self.unseen:.1g}, the chance of a point in a cell not seen"
         width = max(map(len, self.words)) + 2
-        lines = [self.subject, f"  {'holds' if self.holds else 'DOES NOT HOLD'}"]
+        lines = [self.subject, f"  {self.headline}"]
         lines += [f"  {name:<{width}}{value}" for name, value in facts.items()]
         lines += [f"  assumed: {text}" for text in self.assumptions if self.holds]
         lines += [str(violation) for violation in self.violations[:PRINTED]]

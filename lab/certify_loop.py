@@ -18,10 +18,10 @@ from typing import Any
 from lab import domains
 from lab.certificate import OF_LOOP, Certificate, Tokens, shown
 from lab.decode import speculate
-from lab.exact import Script
+from lab.exact import EXACT, Script
 from lab.forward import drive
 from lab.loop_states import DueLaws, Region, Setup, Start, far_room, is_model
-from lab.loop_walk import EXACT, Enough, Explorer, Findings
+from lab.loop_walk import Enough, Explorer, Findings
 from lab.loop_watched import Certain, KnownSampling
 from lab.sampling import Sampling
 from lab.verify import name_of
@@ -66,7 +66,7 @@ def loop(
     """
     gamma = domains.whole("gamma", gamma)
     max_leaves = domains.whole("max_leaves", max_leaves, 1)
-    stop = tuple(stop)
+    stop = tuple(stop) if isinstance(stop, Iterable) else stop
     drive(  # nothing to be written: it checks the arguments
         speculate(
             target, draft, [0], 0, gamma, sampling=sampling, draft_sampling=draft_sampling,
@@ -84,6 +84,11 @@ def loop(
     found = Findings(max_leaves)
     with suppress(Enough):
         _explore(setup, stop, found)
+    if not found.states and not found.violations:
+        raise ValueError(
+            f"target.max_len={setup.target.max_len} must leave room for a token after a prompt: "
+            "there is no round to certify"
+        )
     return Certificate(
         len(found.states), found.rounds, found.leaves, tuple(found.violations),
         _assumptions(setup, found), found.largest, _subject(setup, rule, stop), words=OF_LOOP,

@@ -13,32 +13,41 @@ per cell decide, and what is left is to visit the cells. p = target law, q = dra
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lab import domains
-from lab.certificate import Certificate, Tokens, Violation, law_lines
-from lab.exact import branches
-from lab.rule_cells import CellLaws, Kind, apart, edge_kind, near, random_kind, sign_kinds, small
-from lab.rule_identity import CellRound, Quiet, violations
-from lab.rule_numbers import BITS, Inexact, Split
-from lab.rule_round import Deferred
-from lab.verify import as_rule, name_of
+from lab.certificate import Certificate, Tokens, Violation
+from lab.rule_branches import Rounds
+from lab.rule_cells import (
+    SPREAD,
+    WIDE,
+    CellLaws,
+    Kind,
+    apart,
+    edge_kind,
+    near,
+    random_kind,
+    sign_kinds,
+)
+from lab.rule_identity import CellRound, violations
+from lab.rule_numbers import BITS, Split
 
 TREE_CELLS = 2_000  # as many combinations of signs over all prefixes are visited one by one
-ALL_LEAVES = 1_000_000  # no way of visiting all cells is tried that would take more branches
-EDGES, EDGE_LEAVES = 200, 30_000  # points with zeros and ties; fewer, if they take many branches
+ALL_LEAVES = 100_000  # no way of visiting all cells is tried that would take more branches, texts
+UNEVEN = 60  # points with very uneven numbers, where thresholds lie between them and others;
+EDGES = 200  # points with zeros and ties;
+MORE_LEAVES = 30_000  # fewer of either, if they take more branches
 QUIET = 400  # sampling ends when so many points in a row had no new cell,
-SAMPLED_POINTS, SAMPLED_LEAVES = 5_000, 150_000  # or after so many points, or branches
-POINT_LEAVES = 50_000  # branches of one round
+SAMPLED_POINTS, SAMPLED_LEAVES = 5_000, 100_000  # or after so many points, or branches
+MAX_TEXTS = 20_000  # of gamma + 1 tokens
 TRIES = 100  # to find two points that the rule compares alike
-SIMPLER = 40  # tries to find a counterexample that is nicer to read
 
 
 def rule(rule: Any, vocab: int, gamma: int, seed: int = 0) -> Certificate:
@@ -46,10 +55,11 @@ def rule(rule: Any, vocab: int, gamma: int, seed: int = 0) -> Certificate:
 
     The cells are chosen by what is seen of the rule, not by its name. If it compares nothing, there
     is one. If the signs of p - q decide all that it compares, they are all combinations of signs
-    over the prefixes, where these are few; or over the depths, if no branch reads a law after
-    tokens that it does not emit: then the identity of a text involves the laws along it only. Else
-    cells are what the log of comparisons says, draft path by draft path, and points are drawn until
-    none is new. Each way, points with zeros, ties and certain tokens are tried besides.
+    over the depths, where no branch reads a law after tokens that it does not emit: then the
+    identity of a text involves the laws along it only. Or over the prefixes, where these are few.
+    Else cells are what the log of comparisons says, draft path by draft path, and points are drawn
+    until none is new. Each way, points with very uneven numbers are tried besides, further apart
+    than any constant that the rule uses; and points with zeros, ties and certain tokens.
 
     Parameters
     ----------
@@ -61,9 +71,15 @@ def rule(rule: Any, vocab: int, gamma: int, seed: int = 0) -> Certificate:
     ------
     ValueError
         Also where the rule raises, with the laws that it was given; where it casts numbers to
-        floats; where it draws at random by itself; where it has too many branches.
+        floats, even if it catches what that raises; where it draws at random by itself; where it
+        has too many branches, or texts. All that is tried ends after some 150,000 branches.
     """
     vocab, gamma = domains.whole("vocab", vocab, 2), domains.whole("gamma", gamma, 1)
+    if vocab > MAX_TEXTS or (gamma + 1) * math.log(vocab) > math.log(MAX_TEXTS):
+        raise ValueError(
+            f"vocab={vocab}, gamma={gamma}: there are vocab^(gamma + 1) texts to look at, more "
+            f"than {MAX_TEXTS:,}: take a smaller vocab or gamma"
+        )
     search = Search(rule, vocab, gamma, domains.whole("seed", seed))
     try:
         if not search.all_cells():
@@ -81,10 +97,6 @@ class Refuted(Exception):
         self.violations = violations
 
 
-class Raised(ValueError):
-    """The rule raised; says under which laws."""
-
-
 class Plan(NamedTuple):
     """Which cells are visited."""
 
@@ -97,16 +109,18 @@ class Search:
     """The cells of one rule, visited one after another, and what was counted."""
 
     def __init__(self, rule: Any, vocab: int, gamma: int, seed: int) -> None:
-        self.decide, self.name, self.vocab, self.gamma = as_rule(rule), name_of(rule), vocab, gamma
+        self.vocab, self.gamma = vocab, gamma
         self.rng = np.random.default_rng([seed, vocab, gamma])
+        self.rounds = Rounds(rule, vocab, gamma, self.rng)
         self.way = ""  # what the cells are, in words
         blind = "; V 2 is blind to some faults that V 3 shows" if vocab == 2 else ""
         self.assumptions = [
             f"nothing is said of other vocabularies, nor of other γ{blind}",
             "the rule is a function of its arguments, and draws through its dice only",
-            "numbers are exact: how floats are rounded is not looked at",
+            "the rule does with floats what it does with exact numbers; their rounding is not "
+            "looked at",
         ]
-        self.cells = self.points = self.leaves = 0
+        self.cells = self.points = 0
         self.error_bound = 0.0
         self.seen: Counter[tuple[Tokens, bytes]] = Counter()  # by sampling: points in each cell
         self.unseen: float | None = None
@@ -114,9 +128,10 @@ class Search:
     def certificate(self, found: tuple[Violation, ...] = ()) -> Certificate:
         stopped = "; stopped at the first wrong point" if found else ""
         return Certificate(
-            self.cells, self.points, self.leaves, found, tuple(self.assumptions),
+            self.cells, self.points, self.rounds.leaves, found, tuple(self.assumptions),
             min(1.0, self.error_bound),
-            f"rule {self.name}, V {self.vocab}, γ {self.gamma}: {self.way}{stopped}", self.unseen,
+            f"rule {self.rounds.name}, V {self.vocab}, γ {self.gamma}: {self.way}{stopped}",
+            self.unseen,
         )  # fmt: skip
 
     # ---- Which cells
@@ -124,60 +139,68 @@ class Search:
     def all_cells(self) -> bool:
         """Visit every cell, if one can tell what they are; False if not."""
         first = self._first()
-        plan = self._plan(first)
-        if plan is None:
-            return False
-        self.way = plan.way
+        return any(self._visited(plan, first.compared) for plan in self._plans(first))
+
+    def _visited(self, plan: Plan, compared: bool) -> bool:
+        """Visit the cells of a plan; False if they are none."""
+        self.way, self.cells, self.points, self.error_bound = plan.way, 0, 0, 0.0
+
+        def visit(kind: Kind) -> None:
+            found = self.rounds.play(CellLaws(self.vocab, kind, apart(self.rng, self._wide)))
+            if plan.needs_within and not found.within:
+                raise Split
+            self._check(found)
+            self.error_bound += (found.degree / 2**BITS) ** 2
+
         try:
             for kind in plan.kinds:
-                found = self._played(CellLaws(self.vocab, kind, apart(self.rng)))
-                if plan.needs_within and not found.within:
-                    raise Split
                 self.cells += 1
-                self._check(found)
-                self.error_bound += (found.degree / 2**BITS) ** 2
+                visit(kind)
+            if compared:
+                more = self._tried(UNEVEN, lambda: visit(self._random_kinds()))
+                self.assumptions.append(
+                    "the signs of p − q decide all comparisons: two points of each cell agreed, "
+                    f"and {more} more pairs, one of each with numbers up to 2^{self._wide} apart"
+                )
         except Split:
-            self.cells = self.points = 0
-            self.error_bound = 0.0
             return False
-        if first.compared:
-            self.assumptions.append(
-                "the signs of p − q decide all comparisons: two points of each cell agreed"
-            )
         return True
 
-    def _plan(self, first: CellRound) -> Plan | None:
-        """The cells by signs of p - q, if these are few; None if not."""
-        signs, most = math.log(2**self.vocab - 2), math.log(ALL_LEAVES / len(first.reads))
-        nodes = sum(self.vocab**depth for depth in range(self.gamma))
+    def _plans(self, first: CellRound) -> Iterator[Plan]:
+        """The cells by signs of p - q, if these are few."""
         if not first.compared:
             way = "it compares nothing, so there is one cell"
-            return Plan(way, iter([self._random_kinds()]))
+            yield Plan(way, iter([self._random_kinds()]))
+        work = len(first.reads) + self.vocab ** (self.gamma + 1)  # of one cell
+        signs, most = math.log(2**self.vocab - 2), math.log(ALL_LEAVES / work)
+        nodes = sum(self.vocab**depth for depth in range(self.gamma))
         if nodes * signs <= min(math.log(TREE_CELLS), most):
             way = "all combinations of signs of p − q over the prefixes"
-            prefixes = [z for d in range(self.gamma) for z in product(range(self.vocab), repeat=d)]
-            return Plan(way, self._sign_kinds(prefixes, lambda prefix: prefix))
+            prefixes = [
+                z for d in range(self.gamma) for z in itertools.product(range(self.vocab), repeat=d)
+            ]
+            yield Plan(way, self._sign_kinds(prefixes, lambda prefix: prefix))
         if first.within and self.gamma * signs <= most:
-            way = (
-                "all combinations of signs of p − q along each text; no branch read a law after "
-                "tokens that it did not emit"
-            )
-            return Plan(way, self._sign_kinds(range(self.gamma), len), needs_within=True)
-        return None
+            way = "all combinations of signs of p − q along each text"
+            if self.gamma > 1:
+                way += "; no branch read a law after tokens that it did not emit"
+            yield Plan(way, self._sign_kinds(range(self.gamma), len), needs_within=True)
 
     def sample(self) -> None:
         """Visit points anywhere, until none of their cells has been new for long."""
+        self.cells, self.points, self.error_bound = 0, 0, 0.0
         self.way = "points anywhere; cells are the outcomes of all comparisons on a draft path"
         self.assumptions.append(
             "faults of two draft paths do not cancel at every point where either was seen"
         )
         sampled = quiet = 0
-        last = self.leaves + SAMPLED_LEAVES
-        for _ in range(SAMPLED_POINTS):
-            if quiet == QUIET or self.leaves >= last:
+        last = self.rounds.leaves + SAMPLED_LEAVES
+        for number in range(SAMPLED_POINTS):
+            if quiet == QUIET or self.rounds.leaves >= last:
                 break
+            spread = self._wide if number % 2 else SPREAD
             with suppress(Split):  # a boundary runs between the two points
-                found = self._played(self._anywhere(self._random_kinds()))
+                found = self.rounds.play(self._anywhere(self._random_kinds(), spread))
                 cells = list(found.cells.items())
                 quiet = quiet + 1 if all(cell in self.seen for cell in cells) else 0
                 self.seen.update(cells)
@@ -187,22 +210,41 @@ class Search:
         once = sum(count == 1 for count in self.seen.values())
         # Good-Turing: expected new cells of one more point; the rule of three, 95 %, if it is 0.
         self.unseen = min(1.0, (once or 3) / max(sampled, 1))
+        self.assumptions.append(
+            "points to meet all cells: half of them even, half with numbers up to "
+            f"2^{self._wide} apart"
+        )
 
     def edges(self) -> None:
         """Points with zeros, ties and certain tokens: `>=` for `>` shows there, or 0 / 0."""
-        tried, last = 0, self.leaves + EDGE_LEAVES
-        while tried < EDGES and self.leaves < last:
-            with suppress(Split):
-                self._check(self._played(self._anywhere(self._edge_kinds())))
-            tried += 1
+
+        def visit() -> None:
+            self._check(self.rounds.play(self._anywhere(self._edge_kinds())))
+
         self.assumptions.append(
-            f"zeros, ties and certain tokens: {tried} random cases were tried, not all"
+            f"zeros, ties and certain tokens: {self._tried(EDGES, visit)} random cases were "
+            "tried, not all"
         )
+
+    def _tried(self, count: int, visit: Callable[[], None]) -> int:
+        """Visit up to `count` more points -> how many."""
+        last = self.rounds.leaves + MORE_LEAVES
+        for tried in range(count):
+            if self.rounds.leaves >= last:
+                return tried
+            visit()
+        return count
+
+    @property
+    def _wide(self) -> int:
+        """Powers of two that lie well beyond every constant of the rule, as far as they are known:
+        whatever threshold it has, points fall on both sides."""
+        return max(WIDE, 3 * self.rounds.bits)
 
     # ---- Kinds of laws by prefix
 
-    def _anywhere(self, kind: Kind) -> CellLaws:
-        return CellLaws(self.vocab, kind, near(self.rng))
+    def _anywhere(self, kind: Kind, spread: int = SPREAD) -> CellLaws:
+        return CellLaws(self.vocab, kind, near(self.rng, spread))
 
     def _sign_kinds(self, places: Sequence[Any], place: Callable[[Tokens], Any]) -> Iterator[Kind]:
         """All combinations of signs, one for each place that a draft may have."""
@@ -212,7 +254,7 @@ class Search:
             at = dict(zip(places, signs, strict=True))
             return lambda prefix: at.get(place(prefix), tie)
 
-        return map(kind, product(sign_kinds(self.vocab), repeat=len(places)))
+        return map(kind, itertools.product(sign_kinds(self.vocab), repeat=len(places)))
 
     def _random_kinds(self) -> Kind:
         return functools.cache(lambda prefix: random_kind(self.rng, self.vocab))
@@ -232,72 +274,23 @@ class Search:
         for _ in range(TRIES):
             laws = self._anywhere(self._random_kinds())
             with suppress(Split):
-                first, again = self._played(laws), self._played(laws)
+                first, again = self.rounds.play(laws), self.rounds.play(laws)
                 if first.cells == again.cells and first.same_law(again):
                     return first
                 raise ValueError(
-                    f"rule={self.name}: the same laws and the same answers of the dice give "
+                    f"rule={self.rounds.name}: the same laws and the same answers of the dice give "
                     "different results: it must draw through its dice only, and keep nothing "
                     "between calls"
                 )
         raise ValueError(
-            f"rule={self.name}: at {TRIES} pairs of points, each close together, its comparisons "
-            "came out differently: it must have cells in which they do not change"
+            f"rule={self.rounds.name}: at {TRIES} pairs of points, each close together, its "
+            "comparisons came out differently: it must have cells in which they do not change"
         )
 
     def _check(self, found: CellRound) -> None:
         """The identity at both points of a cell; where it fails, an example nice to read."""
         self.points += 2
         if not found.holds():
-            texts = [violations(one) for one in (found, *self._like(found.laws.kind))]
-            raise Refuted(min(filter(None, texts), key=lambda wrong: len(str(wrong[0]))))
-
-    def _like(self, kind: Kind) -> list[CellRound]:
-        """Rounds at points with small numbers, of the same kind."""
-        rounds = []
-        for _ in range(SIMPLER):
-            with suppress(Split):
-                rounds.append(self._enumerated(CellLaws(self.vocab, kind, small(self.rng))))
-        return rounds
-
-    def _played(self, laws: CellLaws) -> CellRound:
-        """Every branch of one round."""
-        try:
-            return self._enumerated(laws)
-        except Raised:
-            self._like(laws.kind)  # raises there too, if it can, and with numbers nice to read
-            raise
-
-    def _enumerated(self, laws: CellLaws) -> CellRound:
-        found = CellRound(laws, self.gamma)
-
-        def run(dice: Any) -> tuple[Tokens, Deferred]:
-            laws.notes.clear()
-            one = Deferred(laws, self.gamma, Quiet(dice, laws.notes))
-            try:
-                return one.play(self.decide), one
-            except Split:
-                raise
-            except Inexact as error:
-                raise Inexact(f"rule={self.name}: {error}") from error
-            except Exception as error:
-                raise self._told(laws, one, error) from error
-
-        for leaf in branches(run):
-            emitted, played = leaf.result
-            found.add(emitted, played, leaf.probability)
-            self.leaves += 1
-            if len(found.reads) > POINT_LEAVES:
-                raise ValueError(
-                    f"rule={self.name}: one round has more than {POINT_LEAVES} branches at "
-                    f"vocab={self.vocab}, gamma={self.gamma}: take a smaller vocab or gamma"
-                )
-        return found
-
-    def _told(self, laws: CellLaws, played: Deferred, error: Exception) -> Raised:
-        """What the rule raised, and the laws it had read."""
-        read = [tuple(played.drafts[:i]) for i in range(played.depth + 1)]
-        given = "\n".join(law_lines(*laws.fractions(read, self.gamma, 0)))
-        return Raised(
-            f"rule={self.name}: it raised {type(error).__name__}: {error}\n{given}".rstrip()
-        )
+            groups = itertools.chain(self.rounds.simpler(found.laws), [[found]])
+            wrong = (list(filter(None, map(violations, rounds))) for rounds in groups)
+            raise Refuted(min(next(filter(None, wrong)), key=lambda texts: len(str(texts[0]))))

@@ -7,7 +7,7 @@ sample of it. `TableLM`, `HashLM` and `SpreadLM` (of `lab.small`) are models sma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from lab import domains
 from lab.decode import Generation, speculative_generate, verify
+from lab.enumeration import MAX_LEAVES, Leaf, Run, Script, branches
 from lab.expectations import expectations
 from lab.rule_laws import PrefixLaw
 from lab.sampling import Sampling
@@ -28,6 +29,7 @@ __all__ = [
     "Difference",
     "HashLM",
     "Leaf",
+    "Script",
     "SpreadLM",
     "TableLM",
     "assert_lossless",
@@ -47,81 +49,10 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
-Run = Callable[[Any], Any]
 Law = dict[tuple[int, ...], Any]
 
 EXACT = 1e-12  # what rounding may leave, of a probability or of a total variation
-MAX_LEAVES = 5_000_000
 LAW_SETS = 8  # sets of random laws that a rule is tried on
-
-
-class Script:
-    """A dice that gives the answers it was given, then the first possible one, and notes which
-    other answers there were."""
-
-    def __init__(self, answers: Sequence[int]) -> None:
-        self.answers = list(answers)
-        self.asked = 0
-        self.probability: Any = 1
-        self.open: list[tuple[int, int]] = []  # (question, another possible answer)
-
-    def choose(self, probs: Array) -> int:
-        probs = np.asarray(probs)
-        if self.asked == len(self.answers):  # what is replayed was found possible before
-            self._new((probs > 0).nonzero()[0].tolist())
-        token = self._next()
-        self.probability = self.probability * probs[token]
-        return token
-
-    def accept(self, probability: Any) -> bool:
-        if not 0 <= probability <= 1:
-            raise ValueError(f"probability={probability} must be within 0..1")
-        if self.asked == len(self.answers):
-            self._new([answer for answer, p in ((1, probability), (0, 1 - probability)) if p > 0])
-        accepted = self._next() == 1
-        self.probability = self.probability * (probability if accepted else 1 - probability)
-        return accepted
-
-    def siblings(self) -> list[list[int]]:
-        """The other branches that were met: what to answer first to take each."""
-        return [[*self.answers[:question], other] for question, other in self.open]
-
-    def _new(self, possible: list[int]) -> None:
-        """A question that was not asked before: take the first answer, note the others."""
-        if not possible:
-            raise ValueError("probs must have an entry above 0")
-        self.answers.append(possible[0])
-        self.open += [(self.asked, other) for other in possible[1:]]
-
-    def _next(self) -> int:
-        self.asked += 1
-        return self.answers[self.asked - 1]
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """One branch: what the run returned, how likely, after how many questions."""
-
-    result: Any
-    probability: Any
-    depth: int
-
-
-def branches(run: Run, max_leaves: int = MAX_LEAVES) -> Iterator[Leaf]:
-    """Every branch of `run(dice)`; depth first, so memory does not grow with their number."""
-    pending: list[list[int]] = [[]]
-    leaves = 0
-    while pending:
-        dice = Script(pending.pop())
-        result = run(dice)
-        pending += dice.siblings()
-        leaves += 1
-        if leaves > max_leaves:
-            raise ValueError(
-                f"more than max_leaves={max_leaves} branches: take a smaller vocabulary, horizon "
-                "or gamma, or laws with fewer possible tokens"
-            )
-        yield Leaf(result, dice.probability, dice.asked)
 
 
 def tokens_of(result: Any) -> tuple[int, ...]:
@@ -151,12 +82,19 @@ def round_law(rule: Any, target_probs: Any, draft_probs: Any, gamma: int = 2) ->
     target_probs, draft_probs : the laws (V,) as functions of the prefix (a tuple of the round's
         tokens so far); or arrays, (gamma + 1, V) and (gamma, V), that depend on the position only
     gamma : drafts, where the laws are functions
+
+    Laws of floats that are off by rounding, as float32 has it, are scaled to 1 first.
     """
     decide = as_rule(rule)
-    gamma = domains.whole("gamma", gamma) if callable(draft_probs) else len(draft_probs)
-    if not callable(target_probs) and len(target_probs) < gamma + 1:
-        raise ValueError(f"target_probs has {len(target_probs)} rows, gamma + 1 = {gamma + 1}")
-    target, draft = _as_function(target_probs), _as_function(draft_probs)
+    if not callable(draft_probs):
+        draft_probs = _rows("draft_probs", draft_probs)
+    gamma = domains.whole("gamma", gamma if callable(draft_probs) else len(draft_probs))
+    if not callable(target_probs):
+        target_probs = _rows("target_probs", target_probs)
+        if len(target_probs) < gamma + 1:
+            raise ValueError(f"target_probs has {len(target_probs)} rows, gamma + 1 = {gamma + 1}")
+    target = prefix_laws("target_probs", target_probs)
+    draft = prefix_laws("draft_probs", draft_probs, len(target(())))
 
     def run(dice: Any) -> tuple[int, ...]:
         drafts: list[int] = []
@@ -256,6 +194,7 @@ def difference(law: Law, reference: Law) -> Difference:
 def round_difference(emitted: Law, target: PrefixLaw, gamma: int) -> Difference:
     """How far the text is from the target's law where `emitted`, the law of one round of gamma
     drafts (see `round_law`), is continued by the target."""
+    target = prefix_laws("target", target)
     due = completed({(): 1.0}, target, gamma + 1)
     return difference(completed(emitted, target, gamma + 1), due)
 
@@ -336,6 +275,7 @@ def assert_lossless(rule: Any, vocab: int = 3, gamma: int = 2, seed: int = 0) ->
     every row has its own and residuals have one token or several. For pytest, here and elsewhere.
     """
     vocab, gamma = domains.whole("vocab", vocab, 1), domains.whole("gamma", gamma, 1)
+    seed = domains.whole("seed", seed)
     for number in range(LAW_SETS):
         target, draft = (random_laws(vocab, seed, gamma, number, which) for which in (0, 1))
         found = round_difference(round_law(rule, target, draft, gamma), target, gamma)
@@ -346,15 +286,33 @@ def assert_lossless(rule: Any, vocab: int = 3, gamma: int = 2, seed: int = 0) ->
         )
 
 
-def _as_function(probs: Any) -> Callable[[tuple[int, ...]], Array]:
-    """The laws as a function of the prefix, each checked to be one."""
+def prefix_laws(name: str, probs: Any, vocab: int | None = None) -> PrefixLaw:
+    """Laws, a function of the prefix or a row for each position, as a function that checks each;
+    those of floats then sum to 1 as closely as float64 can."""
 
     def law(prefix: tuple[int, ...]) -> Array:
         found = np.asarray(probs(prefix) if callable(probs) else probs[len(prefix)])
-        domains.law(f"law after {prefix}", found)
+        where = f"{name} after {prefix}"
+        domains.law(where, found)
+        if found.ndim != 1 or (vocab is not None and len(found) != vocab):
+            wanted = "(V,)" if vocab is None else f"(V={vocab},), as the target's is"
+            raise ValueError(f"{where} must be a law {wanted}, got shape {found.shape}")
+        if found.dtype.kind == "f":
+            found = found.astype(np.float64)
+            found /= found.sum()
         return found
 
     return law
+
+
+def _rows(name: str, probs: Any) -> Array:
+    """Laws by position (rows, V)."""
+    rows = np.asarray(probs)
+    if rows.ndim != 2 and rows.size:
+        raise ValueError(
+            f"{name}={probs!r} must be laws by position (rows, V), or a function of the prefix"
+        )
+    return rows
 
 
 def _check_sum(law: Mapping[Any, Any]) -> None:

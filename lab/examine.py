@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 Tokens = tuple[float, float, float]  # expected per round: of the rule, of `token`, of `block`
 Measure = Callable[[Verify], tuple[Difference, Tokens]]
 
-MAX_TEXTS = 10_000  # V^(gamma + 1) texts of a round
+MAX_TEXTS = 1_500  # V^(gamma + 1) texts of a round
 RANDOM_SETS, OTHER_SETS = 24, 2  # sets of laws for a case at gamma 1; the worst one is told
 PROMPT = (0, 1, 2, 0)  # of the loop, modulo V; its end is found again by prompt lookup
 
@@ -63,7 +63,7 @@ def examine(watch: Watch, gammas: Sequence[int], vocab: int = 3, seed: int = 0) 
         The rule cannot be examined: what it does is no function of its arguments and of the dice,
         or not what a rule may do.
     """
-    vocab = domains.whole("vocab", vocab, 2)
+    vocab, seed = domains.whole("vocab", vocab, 2), domains.whole("seed", seed)
     texts = vocab ** (max(gammas) + 1)
     if texts > MAX_TEXTS:
         raise ValueError(

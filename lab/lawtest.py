@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lab.exact import Law, tokens_of
-from lab.exact import prefix_law as prefix_law  # beside `counts`
 from lab.sampling import RandomDice
 from lab.stats import (
     GoodnessOfFit,

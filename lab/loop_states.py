@@ -119,6 +119,10 @@ def far_room(gamma: int) -> int:
 # ---- What should come out --------------------------------------------------------------------
 
 
+class Misstated(ValueError):
+    """A model's laws depend on more than it says: no fault of the loop."""
+
+
 class DueLaws:
     """A model's processed laws (V,) after a text, from a fresh forward pass over all of it."""
 
@@ -132,12 +136,18 @@ class DueLaws:
             logits = self.model.forward(np.array(text), self.model.new_cache())[-1]
             alike = self.logits.setdefault(in_view(text, self.view), logits)
             if not np.allclose(logits, alike, rtol=1e-9, atol=1e-12):
-                raise ValueError(
+                raise Misstated(
                     f"{self.name}={self.model!r} says that its laws depend on the last "
                     f"context={self.view} tokens only; after {shown(text)} they depend on more"
                 )
             self.known[text] = self.sampling.probs(logits, text)
         return self.known[text]
+
+    def check(self, text: Tokens) -> None:
+        """That the model's law after a text is what it says it depends on."""
+        max_len = getattr(self.model, "max_len", None)
+        if max_len is None or len(text) <= max_len:
+            self.after(text)
 
     def along(self, text: Tokens, tokens: Tokens) -> LawsByPrefix:
         """The laws at each of `tokens`."""

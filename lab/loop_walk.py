@@ -20,15 +20,14 @@ import numpy.typing as npt
 
 from lab.certificate import Fault, Tokens, Violation, shown
 from lab.decode import speculate
-from lab.exact import Law, Script, difference
+from lab.exact import EXACT, Law, Script, difference
 from lab.forward import drive
-from lab.loop_states import END, DueLaws, Region, Setup, Start, State, far_room, in_view
+from lab.loop_states import END, DueLaws, Misstated, Region, Setup, Start, State, far_room, in_view
 from lab.loop_watched import KnownDrafter, KnownModel
 
 Array = npt.NDArray[Any]
 Path = tuple[tuple[int, ...], ...]  # answers of the dice, round by round
 
-EXACT = 1e-12
 WALK = 3  # new rounds of one run: a fault is told by a short text
 MAX_VIOLATIONS = 10  # more would say nothing new
 
@@ -124,6 +123,8 @@ class Explorer:
 
     def visit(self, state: State, start: Start, path: Path, text: Tokens) -> Visit:
         """The visit of a state that a run has come to, by this way or another."""
+        if self.draft is not None:
+            self.draft.check(text)
         visit = self.visits.get(state)
         if visit is None:
             visit = self.visits[state] = Visit(state, start, path, text)
@@ -148,6 +149,11 @@ class Explorer:
         self.found.rounds += 1
         self.found.states.add(state._replace(room=0, draft_room=None))
         self.found.largest = max(self.found.largest, gap.total_variation)
+        mass = sum(visit.law.values())
+        if abs(mass - 1) > EXACT:
+            one = "1: a law is none, or something is drawn, or kept, outside the dice"
+            self.blame(visit, visit.text, Fault(f"{mass:.6g}", one, "has branches that add up to"))
+            return
         if gap.total_variation <= EXACT:
             return
         text, what = gap.prefix or (), "has probability"  # none: no prefix by itself is far off
@@ -207,7 +213,7 @@ class Walk:
             self.end(start.prompt + tuple(drive(loop).tokens.tolist()))
         except RunOver:
             pass
-        except (Enough, TooManyBranches):
+        except (Enough, TooManyBranches, Misstated):
             raise
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
@@ -257,11 +263,27 @@ class Walk:
                 self._blame(text, Fault(asked, before, "has a round of"))
         faults = [self.target.fault(text, exactly=True)]
         if isinstance(self.draft, KnownModel):
-            faults.append(self.draft.fault(text, exactly=False))
+            faults += [self.draft.fault(text, exactly=False), self._behind(text)]
         for fault in faults:
             if fault is not None:
                 self._blame(text, fault)
                 raise RunOver
+
+    def _behind(self, text: Tokens) -> Fault | None:
+        """Whether the draft's cache lacks more than the prompt and rounds that could not draft may
+        leave to do: it then lacks more with every round, and there is no end of states."""
+        lag, most = self._lag(text), len(self.start.prompt) + far_room(self.explorer.setup.gamma)
+        if lag is None or lag <= most:
+            return None
+        return Fault(f"{lag} tokens missing", f"{most} at most", "leaves the draft's cache with")
+
+    def _lag(self, text: Tokens) -> int | None:
+        """Positions that the draft's cache lacks; None where it does not matter."""
+        if not isinstance(self.draft, KnownModel) or self.explorer.setup.gamma == 0:
+            return None
+        if self.draft.max_len is not None and len(text) > self.draft.max_len:
+            return None
+        return len(text) - 1 - self.draft.length
 
     def _arrive(self, text: Tokens, accepted: int | None) -> Visit:
         """The state that the run has come to, if there is something left to do in it."""
@@ -284,15 +306,13 @@ class Walk:
 
     def _state(self, text: Tokens, accepted: int | None) -> State:
         setup = self.explorer.setup
-        draft_room, lag = None, None
+        draft_room = None
         if self.draft.max_len is not None:  # none or less is the same for ever
             draft_room = min(max(self.draft.max_len - len(text), -1), setup.gamma + 3)
-        if isinstance(self.draft, KnownModel) and setup.gamma > 0 and draft_room != -1:
-            lag = len(text) - 1 - self.draft.length
         return State(
             view=text if self.explorer.region.whole else in_view(text, setup.view),
             seen=frozenset(text) if setup.penalised else frozenset(),
-            lag=lag,
+            lag=self._lag(text),
             accepted=accepted,
             room=min(self._limit - len(text), far_room(setup.gamma)),
             draft_room=draft_room,

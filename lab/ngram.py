@@ -346,7 +346,7 @@ class PromptLookup:
         >>> PromptLookup(9, n_min=2, n_max=2).lookup([5, 6, 7, 5, 6, 8, 5, 6], gamma=3)
         array([8, 5, 6])
         """
-        ids = domains.tokens("tokens", tokens, self.vocab)
+        ids, gamma = domains.tokens("tokens", tokens, self.vocab), domains.whole("gamma", gamma)
         for n in range(min(self.n_max, len(ids) - 1), self.n_min - 1, -1):
             windows = np.lib.stride_tricks.sliding_window_view(ids[:-1], n)  # (S - n, n)
             found = np.flatnonzero((windows == ids[-n:]).all(axis=1))

@@ -15,7 +15,7 @@ p = target law, q = draft law. V = vocabulary.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lab.certificate import LawsByPrefix, Tokens
-from lab.rule_numbers import BITS, Traced
+from lab.rule_numbers import BITS, Notes, Traced
 
 Array = npt.NDArray[Any]
 Kind = Callable[[Tokens], str]  # what a law is like: a letter of KINDS for each token
 
-SPREAD = 12  # powers of two by which free numbers differ besides, so that no ratio is out of reach
+SPREAD = 12  # powers of two by which free numbers differ besides, so that laws are of all shapes;
+WIDE = 96  # where they are very uneven: laws with entries, residuals, gaps of 2^-40 are met often
 LAW_DEGREE = 2
 KINDS = ">", "<", "=", "p", "q", "0"  # p > q > 0; q > p > 0; p = q > 0; only p; only q; neither
 
@@ -41,48 +42,52 @@ class Numbers:
     """Whole numbers above 0 to make two points of.
 
     draw : how many -> that many for either point
-    unit : bits by which m exceeds a draw, as m stands beside products of two gaps
+    units : bits by which m exceeds a draw, at either point, as m stands beside products of two gaps
     """
 
     draw: Callable[[int], tuple[list[int], list[int]]]
-    unit: int
+    units: tuple[int, int]
 
 
-def apart(rng: np.random.Generator) -> Numbers:
-    """Two independent points, anywhere in the cell."""
+def apart(rng: np.random.Generator, spread: int = SPREAD) -> Numbers:
+    """Two independent points, anywhere in the cell; the second one's numbers differ by `spread`
+    powers of two. Where an even point and a very uneven one compare alike, a threshold hardly
+    runs between them."""
 
     def draw(count: int) -> tuple[list[int], list[int]]:
-        even = rng.integers(1, 2**BITS, (2, count), endpoint=True)
-        first, second = (even << rng.integers(0, SPREAD, (2, count), endpoint=True)).tolist()
-        return first, second
+        first, second = rng.integers(1, 2**BITS, (2, count), endpoint=True).tolist()
+        return _spread(rng, first, SPREAD), _spread(rng, second, spread)
 
-    return Numbers(draw, BITS + SPREAD // 2)
+    return Numbers(draw, (BITS + SPREAD // 2, BITS + spread // 2))
 
 
-def near(rng: np.random.Generator) -> Numbers:
+def near(rng: np.random.Generator, spread: int = SPREAD) -> Numbers:
     """Two points around a coarse one, each with its own even noise. They compare alike but for the
     few pairs that have a boundary between them."""
     fine = 2**BITS
 
     def draw(count: int) -> tuple[list[int], list[int]]:
-        coarse = rng.integers(2**9, 2**10, count) << rng.integers(0, SPREAD, count, endpoint=True)
+        coarse = _spread(rng, rng.integers(2**9, 2**10, count).tolist(), spread)
         noise = rng.integers(1, fine, (2, count), endpoint=True).tolist()
-        first, second = (
-            [x * fine + y for x, y in zip(coarse.tolist(), one, strict=True)] for one in noise
-        )
+        first, second = ([x * fine + y for x, y in zip(coarse, one, strict=True)] for one in noise)
         return first, second
 
-    return Numbers(draw, BITS + 9 + SPREAD // 2)
+    return Numbers(draw, (BITS + 9 + spread // 2,) * 2)
 
 
-def small(rng: np.random.Generator) -> Numbers:
+def small(rng: np.random.Generator, spread: int = 0) -> Numbers:
     """One point twice, nice to read."""
 
     def draw(count: int) -> tuple[list[int], list[int]]:
-        numbers = rng.integers(1, 4, count, endpoint=True).tolist()
+        numbers = _spread(rng, rng.integers(1, 4, count, endpoint=True).tolist(), spread)
         return numbers, numbers
 
-    return Numbers(draw, 0)
+    return Numbers(draw, (spread // 2,) * 2)
+
+
+def _spread(rng: np.random.Generator, numbers: Sequence[int], spread: int) -> list[int]:
+    powers = rng.integers(0, spread, len(numbers), endpoint=True).tolist()
+    return [n << power for n, power in zip(numbers, powers, strict=True)]
 
 
 # ---- Laws -------------------------------------------------------------------------------------
@@ -132,12 +137,13 @@ class CellLaws:
     """The laws of target and draft at two points, by prefix, made when they are first asked for.
 
     kind : prefix -> what p and q are like there, a letter of KINDS per token
-    notes : signs of the comparisons since it was last cleared
+    notes : what is noted of the numbers since it was last restarted
     """
 
     def __init__(self, vocab: int, kind: Kind, numbers: Numbers) -> None:
         self.vocab, self.kind, self.numbers = vocab, kind, numbers
-        self.notes = bytearray()
+        self.notes = Notes()
+        self._drawn: dict[Tokens, list[list[int]]] = {}  # m and g of both points
         self._made: dict[Tokens, tuple[Array, Array]] = {}
 
     def target(self, prefix: Tokens) -> Array:
@@ -155,20 +161,38 @@ class CellLaws:
         draft = {z: tuple(q.at(point) for q in self.draft(z)) for z in prefixes if len(z) < gamma}
         return target, draft
 
+    def rounded(self, point: int, bits: int) -> CellLaws:
+        """Close to one point, twice: its numbers with their first bits only."""
+        laws = CellLaws(self.vocab, self.kind, self.numbers)
+        for prefix, points in self._drawn.items():
+            laws._drawn[prefix] = [[_first_bits(n, bits) for n in points[point]]] * 2
+        return laws
+
     def _at(self, prefix: Tokens) -> tuple[Array, Array]:
         if prefix not in self._made:
-            self._made[prefix] = self._make(self.kind(prefix))
+            if prefix not in self._drawn:
+                self._drawn[prefix] = self._draw()
+            self._made[prefix] = self._make(self.kind(prefix), self._drawn[prefix])
         return self._made[prefix]
 
-    def _make(self, kind: str) -> tuple[Array, Array]:
-        points = []
-        for drawn in self.numbers.draw(2 * self.vocab):
-            mass = [m << self.numbers.unit for m in drawn[: self.vocab]]
-            points.append(_shares(kind, mass, drawn[self.vocab :]))
-        (p, q, b), (other_p, other_q, d) = points
+    def _draw(self) -> list[list[int]]:
+        points = zip(self.numbers.draw(2 * self.vocab), self.numbers.units, strict=True)
+        return [
+            [n << unit for n in drawn[: self.vocab]] + drawn[self.vocab :] for drawn, unit in points
+        ]
+
+    def _make(self, kind: str, drawn: list[list[int]]) -> tuple[Array, Array]:
+        (p, q, b), (other_p, other_q, d) = (
+            _shares(kind, numbers[: self.vocab], numbers[self.vocab :]) for numbers in drawn
+        )
 
         def law(first: list[int], second: list[int]) -> Array:
             shares = zip(first, second, strict=True)
             return np.array([Traced(a, b, c, d, LAW_DEGREE, self.notes) for a, c in shares], object)
 
         return law(p, other_p), law(q, other_q)
+
+
+def _first_bits(number: int, bits: int) -> int:
+    rest = max(0, number.bit_length() - bits)
+    return number >> rest << rest

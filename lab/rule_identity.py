@@ -5,44 +5,93 @@ p = target law, q = draft law.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lab.certificate import Tokens, Violation, shown
+from lab.domains import LAW_SUM
 from lab.rule_cells import CellLaws
-from lab.rule_numbers import Traced
+from lab.rule_numbers import Notes, Traced, Unfit, lift
 from lab.rule_round import Deferred
 from lab.sampling import Dice
+
+Array = npt.NDArray[Any]
 
 SHOWN = 5  # texts of a counterexample
 
 
 class Quiet:
-    """A dice whose own comparisons are not noted: a branch of probability 0 adds nothing to either
-    side of the identity, so whether it is taken makes no other cell."""
+    """A dice that is asked in exact numbers: what floats there are stand for themselves, and a law
+    whose sum they miss by rounding is divided by it, as `RandomDice` does.
 
-    def __init__(self, dice: Dice, notes: bytearray) -> None:
-        self.dice, self.notes = dice, notes
+    Its own comparisons are not noted: a branch of probability 0 adds nothing to either side of the
+    identity, so whether it is taken makes no other cell. What it raises is.
+
+    most : questions in a round; a rule that asks until it likes the answer has endless branches
+    """
+
+    def __init__(self, dice: Dice, notes: Notes, most: int) -> None:
+        self.dice, self.notes, self.most, self.asked = dice, notes, most, 0
 
     def choose(self, probs: Any) -> int:
-        length = len(self.notes)
-        probs = np.asarray(probs)
-        if probs.ndim != 1:
-            raise ValueError(f"probs must be (V,), got shape {probs.shape}")
-        if not all(getattr(p, "defined", True) for p in probs.tolist()):
-            raise ValueError(f"probs={probs} must be numbers, one was divided by 0")
-        token = self.dice.choose(probs)
-        del self.notes[length:]
+        token: int = self._ask(self.dice.choose, self._law, probs)
         return token
 
     def accept(self, probability: Any) -> bool:
-        length = len(self.notes)
-        accepted = self.dice.accept(probability)
-        del self.notes[length:]
+        accepted: bool = self._ask(self.dice.accept, self._chance, probability)
         return accepted
+
+    def _ask(self, question: Callable[[Any], Any], exact: Callable[[Any], Any], given: Any) -> Any:
+        self.asked += 1
+        length = len(self.notes)
+        try:
+            if self.asked > self.most:
+                raise Unfit(f"it asks its dice more than {self.most:,} questions in a round")
+            answer = question(exact(given))
+        except Exception as error:
+            self.notes.noted(error)
+            raise
+        del self.notes[length:]
+        return answer
+
+    def _chance(self, given: Any) -> Any:
+        number = (
+            given.item()
+            if isinstance(given, np.ndarray | np.generic) and (given.size == 1)
+            else given
+        )
+        if isinstance(number, Decimal):
+            number = Fraction(number)
+        found = lift(number, self.notes)
+        if found is NotImplemented or not found.defined:
+            raise ValueError(f"probability={given!r} must be one number within 0..1")
+        return found
+
+    def _law(self, given: Any) -> Array:
+        probs = np.asarray(given)
+        if probs.ndim != 1:
+            raise ValueError(f"probs must be (V,), got shape {probs.shape}")
+        numbers = [lift(p, self.notes) for p in probs.tolist()]
+        if any(p is NotImplemented for p in numbers):
+            raise ValueError(f"probs={given!r} must be numbers")
+        if not all(p.defined for p in numbers):
+            raise ValueError(f"probs={probs} must be numbers, one was divided by 0")
+        law = np.array(numbers, object)
+        return _of_sum_1(law) if self.notes.rounded and len(law) else law
+
+
+def _of_sum_1(law: Array) -> Array:
+    """Divided by its sum, if that is the same number wherever one looks, and 1 up to rounding."""
+    total = law.sum()
+    sums = {total.at(0), total.at(1)}
+    if len(sums) == 1 and 0 < abs(sums.pop() - 1) <= LAW_SUM:
+        law = law / total
+    return law
 
 
 class CellRound:

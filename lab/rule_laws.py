@@ -1,14 +1,16 @@
-"""Closed forms of the verification rules: expected tokens, a threshold, the least bias.
+"""Closed forms of the verification rules: expected tokens, lenience, a threshold, the least bias.
 
-p = target law, q = draft law (V,), of floats or of exact fractions: no float literal, no cast,
-but for `typical_threshold`, which needs an exponential. Laws of a whole round are functions of the
-prefix (a tuple of the round's tokens so far). `lab.verify` has the rules themselves, `lab.rulecost`
-what each does to one draft.
+p = target law, q = draft law (V,), of floats or of exact fractions: no float literal, no cast, but
+in `typical_threshold`, which needs an exponential, and for `leniency`, a setting. Laws of a whole
+round are functions of the prefix (a tuple of the round's tokens so far). `lab.verify` has the rules
+themselves, `lab.rulecost` what each does to one draft.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from fractions import Fraction
+from numbers import Rational
 from typing import Any
 
 import numpy as np
@@ -76,6 +78,19 @@ def _tokens(
 
 
 # ---- One draft ---------------------------------------------------------------------------------
+
+
+def leniency(value: Any) -> Fraction:
+    """Lenience l, above 0 and at most 1, exactly."""
+    floating = domains.number(
+        "leniency", value, "above 0 and at most 1", lambda x: (x > 0) & (x <= 1)
+    )
+    return Fraction(value) if isinstance(value, Rational) else Fraction(floating)
+
+
+def alike(law: Array, factor: Fraction) -> Any:
+    """A factor as the law's numbers are: a float for floats, itself for exact ones."""
+    return factor if law.dtype == object else float(factor)
 
 
 def typical_threshold(target_probs: npt.ArrayLike, epsilon: float, delta: float) -> Any:

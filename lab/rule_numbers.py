@@ -17,15 +17,44 @@ from lab.domains import is_whole
 BITS = 48  # free numbers are drawn from 2^BITS values: a product is no slower than at 20 bits, and
 # degrees of some thousands stay harmless even where a single point decides
 UNDEFINED = 2  # what 0 / 0 compares as
-_NEED = "a certificate needs exact numbers (+, -, ×, /, comparisons)"
+NEED = "a certificate needs exact numbers (+, -, ×, /, comparisons)"
 
 
-class Inexact(ValueError):
+class Unfit(ValueError):
+    """A rule does what no certificate can follow."""
+
+
+class Inexact(Unfit):
     """A number was to become a float."""
 
 
 class Split(Exception):
     """The two points of a cell compare differently, so it is not one cell."""
+
+
+class Notes(bytearray):
+    """Signs of the comparisons in a round, in order; and what else numbers tell besides.
+
+    trouble : the first that was raised because of what a rule computes with. Floats would not have
+        raised it, so a rule that catches it takes a way that it takes nowhere else
+    bits : of the longest constant that numbers met: about 2^-bits is the least it can tell apart
+    rounded : a constant was a float with a fraction, as .1 is
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trouble: Exception | None = None
+        self.bits = 0
+        self.rounded = False
+
+    def noted(self, error: Exception) -> Exception:
+        self.trouble = self.trouble or error
+        return error
+
+    def restart(self) -> None:
+        """For another round; what constants there are stays."""
+        self.clear()
+        self.trouble = None
 
 
 class Traced:
@@ -40,9 +69,8 @@ class Traced:
     """
 
     __slots__ = ("a", "b", "c", "d", "degree", "notes")
-    __hash__ = None  # type: ignore[assignment]  # a look-up would compare unseen
 
-    def __init__(self, a: int, b: int, c: int, d: int, degree: int, notes: bytearray) -> None:
+    def __init__(self, a: int, b: int, c: int, d: int, degree: int, notes: Notes) -> None:
         self.a, self.b, self.c, self.d, self.degree, self.notes = a, b, c, d, degree, notes
 
     def at(self, point: int) -> Fraction:
@@ -56,7 +84,7 @@ class Traced:
     # ---- Arithmetic. Equal denominators stay, all else grows: no gcd, which would take longer.
 
     def __add__(self, other: Any) -> Any:
-        other = other if other.__class__ is Traced else _lift(other, self.notes)
+        other = other if other.__class__ is Traced else lift(other, self.notes)
         if other is NotImplemented:
             return other
         degree = self.degree + other.degree
@@ -66,7 +94,7 @@ class Traced:
         return Traced(a, self.b * other.b, c, self.d * other.d, degree, self.notes)
 
     def __mul__(self, other: Any) -> Any:
-        other = other if other.__class__ is Traced else _lift(other, self.notes)
+        other = other if other.__class__ is Traced else lift(other, self.notes)
         if other is NotImplemented:
             return other
         return Traced(
@@ -75,7 +103,7 @@ class Traced:
         )  # fmt: skip
 
     def __truediv__(self, other: Any) -> Any:
-        other = other if other.__class__ is Traced else _lift(other, self.notes)
+        other = other if other.__class__ is Traced else lift(other, self.notes)
         if other is NotImplemented:
             return other
         degree = self.degree + other.degree
@@ -99,13 +127,13 @@ class Traced:
         return (-self) + other
 
     def __rtruediv__(self, other: Any) -> Any:
-        lifted = _lift(other, self.notes)
+        lifted = lift(other, self.notes)
         return lifted if lifted is NotImplemented else lifted / self
 
     def __pow__(self, exponent: Any) -> Any:
         if not is_whole(exponent):
-            raise Inexact(f"a power of {exponent!r} may not be rational: {_NEED}")
-        power = _lift(1, self.notes)
+            raise self._inexact(f"a power of {exponent!r} may not be rational")
+        power = lift(1, self.notes)
         for _ in range(abs(exponent)):
             power = power * self
         return power if exponent >= 0 else 1 / power
@@ -126,15 +154,15 @@ class Traced:
         unless both are constants."""
         a = c = other
         b, d, degree = 1, 1, 0
-        if other.__class__ is not int:  # `> 0` is what is asked most
-            other = _lift(other, self.notes)
+        if other.__class__ is not int or not -1 <= other <= 1:  # `> 0` is what is asked most
+            other = lift(other, self.notes)
             if other is NotImplemented:  # an array, say, which then asks for each of its numbers
                 return other
             a, b, c, d, degree = other.a, other.b, other.c, other.d, other.degree
         left, right, one, two = self.a * b, a * self.b, self.c * d, c * self.d
         sign = (left > right) - (left < right)
         if sign != (one > two) - (one < two):
-            raise Split
+            raise self.notes.noted(Split())
         if sign == 0 and not (self.b and self.d and b and d):
             sign = UNDEFINED
         if self.degree or degree:
@@ -162,20 +190,39 @@ class Traced:
     def __bool__(self) -> bool:
         return bool(self != 0)
 
-    # ---- Not rational
+    # ---- Not rational, or not to be compared with unseen
+
+    def _inexact(self, what: str) -> Exception:
+        return self.notes.noted(Inexact(f"{what}: {NEED}"))
 
     def __float__(self) -> float:
-        raise Inexact(f"a probability was cast to float: {_NEED}")
+        raise self._inexact("a probability was cast to float")
 
-    def __int__(self) -> int:
-        raise Inexact(f"a probability was cast to int: {_NEED}")
+    def _cast(self, *_: Any, **__: Any) -> Any:
+        raise self._inexact("a probability was cast to another type")
 
-    def _no_function(self, *_: Any) -> Any:
-        raise Inexact(f"a function of a probability is not rational: {_NEED}")
+    __int__ = __trunc__ = __complex__ = astype = as_integer_ratio = is_integer = hex = _cast
 
-    exp = log = log2 = log10 = log1p = expm1 = exp2 = sqrt = cbrt = tanh = rint = floor = (
-        _no_function
+    def _function(self, *_: Any, **__: Any) -> Any:
+        raise self._inexact("a function of a probability is not rational")
+
+    __round__ = __floor__ = __ceil__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _function
+    __divmod__ = __rdivmod__ = __rpow__ = _function
+    exp = log = log2 = log10 = log1p = expm1 = exp2 = sqrt = cbrt = rint = floor = ceil = trunc = (
+        _function
     )
+    sin = cos = tan = arcsin = arccos = arctan = sinh = cosh = tanh = _function
+
+    def __hash__(self) -> int:
+        raise self._inexact("a probability was looked up in a dict or set")
+
+    def __format__(self, form: str) -> str:
+        if form:
+            raise self._inexact(f"a probability was rounded to {form!r}")
+        return str(self)
+
+    def item(self) -> Traced:
+        return self  # what a NumPy number has, and loses nothing
 
     def __deepcopy__(self, _: Any) -> Traced:
         return self  # with the same notes
@@ -184,18 +231,20 @@ class Traced:
         return str(self.at(0)) if self.defined else f"{self.a}/0"
 
 
-def _lift(value: Any, notes: bytearray) -> Any:
-    """A constant, exactly."""
-    if value.__class__ is int:
-        return Traced(value, 1, value, 1, 0, notes)
+def lift(value: Any, notes: Notes) -> Any:
+    """A constant, exactly; NotImplemented if it is no real number."""
     if isinstance(value, Traced):
         return value
-    if isinstance(value, Rational):
+    if value.__class__ is int:
+        a, b = value, 1
+    elif isinstance(value, Rational):
         a, b = int(value.numerator), int(value.denominator)
     elif isinstance(value, float | np.floating) and math.isfinite(value):
         a, b = value.as_integer_ratio()
+        notes.rounded |= b > 1
     elif isinstance(value, float | np.floating):
         a, b = (0 if value != value else 1 if value > 0 else -1), 0
     else:
         return NotImplemented
+    notes.bits = max(notes.bits, a.bit_length(), b.bit_length())
     return Traced(a, b, a, b, 0, notes)

@@ -84,15 +84,20 @@ class Candidate:
 def lenience(leniency: Any, scaled_residual: bool = True) -> Candidate:
     """Keeps min(p / l, q), then draws from norm(p - l q), or from norm(p - q) (Leviathan et al.
     2023, appendix A.5)."""
-    over, under = leniency.as_integer_ratio()  # exact, and right for floats and fractions alike
+    factor = rule_laws.leniency(leniency)
+
+    def kept(target_probs: Array, draft_probs: Array) -> Array:
+        number = rule_laws.alike(draft_probs, factor)
+        least = draft_probs * number
+        below = np.minimum(target_probs, least) / number  # the minimum: it cannot overflow
+        whole = (target_probs > 0) & (target_probs >= least)  # l q may underflow to 0
+        return np.where(whole, draft_probs, below)
 
     def scaled(target_probs: Array, draft_probs: Array) -> Array:
-        return residual(target_probs * under, draft_probs * over)
+        return residual(target_probs, draft_probs * rule_laws.alike(draft_probs, factor))
 
     return Candidate(
-        lenient(leniency, scaled_residual),
-        lambda p, q: np.minimum(p * under / over, q),
-        scaled if scaled_residual else residual,
+        lenient(leniency, scaled_residual), kept, scaled if scaled_residual else residual
     )
 
 

@@ -19,8 +19,8 @@ from lab import certify
 from lab.battery import ESTIMATORS, UNIFORMS, Battery, Case
 from lab.certificate import Certificate
 from lab.estimate import accepted_per_drafted
-from lab.exact import Law, round_law
-from lab.lawtest import fit, prefix_law
+from lab.exact import Law, prefix_law, round_law
+from lab.lawtest import fit
 from lab.mutants import MUTANTS
 from lab.mutation import Mutant
 from lab.readings import TV

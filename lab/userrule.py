@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.verify import RULES, Rule, Verify, chain_rule
+from lab import guest
+from lab.verify import RULES, Proposal, Rule, Verdict, Verify, chain_rule
 
 CHAIN = "(target_probs, draft_probs, drafts, dice)"
 PROPOSAL = "(target_probs, proposal, dice)"
@@ -46,8 +47,15 @@ class UserRule:
 
     @property
     def verify(self) -> Verify:
-        """For the loop, unwatched."""
-        return chain_rule(self.function) if self.is_chain else self.function
+        """For the loop, unwatched, but for the time that a call takes."""
+        rule = chain_rule(self.function) if self.is_chain else self.function
+
+        def verify(target_probs: Any, proposal: Proposal, dice: Any) -> Verdict:
+            with guest.limited(self.name):
+                verdict: Verdict = rule(target_probs, proposal, dice)
+            return verdict
+
+        return verify
 
 
 def load(place: str) -> UserRule:
@@ -68,9 +76,13 @@ def load(place: str) -> UserRule:
         raise Trouble(_no_place(place.rstrip(":") if colon else place))
     is_file = where.endswith(".py") or "/" in where or "\\" in where
     module = _run_file(where) if is_file else _import(where)
-    if not hasattr(module, name):
-        raise Trouble(f"{where} has no {name!r}; {_what_there_is(module)}.")
-    return as_user_rule(getattr(module, name), name, getattr(module, "__file__", None))
+    file = vars(module).get("__file__")
+    with _loading(f"{where} cannot give {name}", file):
+        found = getattr(module, name, None)
+        if found is None and not hasattr(module, name):
+            raise Trouble(f"{where} has no {name!r}; {_what_there_is(module)}.")
+    with _loading(f"{name} cannot be looked at", file):
+        return as_user_rule(found, name, file)
 
 
 def as_user_rule(found: Any, name: str, file: str | None = None) -> UserRule:
@@ -92,9 +104,22 @@ def as_user_rule(found: Any, name: str, file: str | None = None) -> UserRule:
 # ---- What an exception says -------------------------------------------------------------------
 
 
+def told(error: BaseException, file: str | None) -> str:
+    """What a rule does that ends in an exception: 'raises KeyError: 7 (mine.py, line 7)'."""
+    line = line_of(error, file)
+    if isinstance(error, guest.OutOfTime):
+        return f"{error}{line}"
+    if isinstance(error, SystemExit):
+        return f"calls sys.exit{line}"
+    return f"raises {shown(error)}{line}"
+
+
 def shown(error: BaseException) -> str:
     """An exception in one line: 'ZeroDivisionError: division by zero'."""
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # its own __str__ raises
+        text = ""
     text = text if len(text) <= 200 else f"{text[:199]}…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -128,7 +153,7 @@ def _run_file(where: str) -> types.ModuleType:
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)  # it stays: a rule may import when it is called
-    with _loading(where, where):
+    with _loading(f"{where} cannot be imported", where):
         exec(compile(source, where, "exec"), module.__dict__)
     return module
 
@@ -138,7 +163,7 @@ def _import(where: str) -> types.ModuleType:
     if "" not in sys.path:
         sys.path.insert(0, "")
     found = None
-    with _loading(where, None):
+    with _loading(f"{where} cannot be imported", None):
         try:
             found = importlib.util.find_spec(where)
         except ModuleNotFoundError as error:
@@ -146,27 +171,24 @@ def _import(where: str) -> types.ModuleType:
                 raise  # it is there, and what it imports is not
     if found is None:
         raise Trouble(f"there is no module {where} (a file is given as FILE.py:NAME).")
-    with _loading(where, found.origin):
+    with _loading(f"{where} cannot be imported", found.origin):
         return importlib.import_module(where)
 
 
 @contextmanager
-def _loading(where: str, file: str | None) -> Iterator[None]:
-    """What goes wrong while a module runs, as a sentence."""
+def _loading(what: str, file: str | None) -> Iterator[None]:
+    """What goes wrong while a module runs, as a sentence that begins with `what`."""
     try:
-        yield
+        with guest.limited(what, guest.IMPORT_SECONDS):
+            yield
+    except (Trouble, guest.Interrupted):
+        raise
     except SyntaxError as error:
-        name = Path(error.filename).name if error.filename else where
+        name = Path(error.filename).name if error.filename else what.partition(" ")[0]
         line = f" in line {error.lineno}" if error.lineno else ""
         raise Trouble(f"{name} is not valid Python: {error.msg}{line}.") from error
-    except SystemExit as error:
-        raise Trouble(
-            f"{where} calls sys.exit when it is imported{line_of(error, file)}."
-        ) from error
-    except Exception as error:
-        raise Trouble(
-            f"{where} cannot be imported; it raises {shown(error)}{line_of(error, file)}."
-        ) from error
+    except BaseException as error:
+        raise Trouble(f"{what}; it {told(error, file)}.") from error
 
 
 def _no_place(place: str) -> str:

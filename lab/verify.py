@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lab import domains
+from lab import domains, rule_laws
 from lab.rule_laws import typical_threshold
 from lab.sampling import Dice, residual
 
@@ -201,25 +201,24 @@ def lenient(leniency: Any, scaled_residual: bool = True) -> Rule:
 
     Parameters
     ----------
-    leniency : l, above 0 and at most 1; a `Fraction` keeps fractions exact
+    leniency : l, above 0 and at most 1, a number of any kind
     scaled_residual : after a rejection the token is drawn from norm(max(0, p - l q)); False:
         from norm(max(0, p - q)), which has the least bias that this acceptance allows
     """
-    domains.number("leniency", leniency, "above 0 and at most 1", lambda x: (x > 0) & (x <= 1))
-    over, under = leniency.as_integer_ratio()  # exact, and right for floats and fractions alike
+    factor = rule_laws.leniency(leniency)
 
     def verify(
         target_probs: Array, draft_probs: Array, drafts: Array, dice: Dice
     ) -> tuple[int, int]:
         for i, draft in enumerate(drafts):
             p, q = target_probs[i], draft_probs[i]
-            if not dice.accept(min(1, _ratio(p * under, q * over, draft))):
-                scaled = residual(p * under, q * over) if scaled_residual else residual(p, q)
-                return i, dice.choose(scaled)
+            ratio, least = _ratio(p, q, draft), rule_laws.alike(q, factor)
+            if not dice.accept(1 if ratio >= least else ratio / least):  # no overflow: l is tiny
+                return i, dice.choose(residual(p, q * least if scaled_residual else q))
         return len(drafts), dice.choose(target_probs[len(drafts)])
 
     name = f"lenient({leniency}{'' if scaled_residual else ', p - q'})"
-    return Rule(name, chain_rule(verify), leniency == 1, "Leviathan et al. 2023, appendix A.5")
+    return Rule(name, chain_rule(verify), factor == 1, "Leviathan et al. 2023, appendix A.5")
 
 
 EPSILON, DELTA = 0.09, 0.3  # of typical acceptance, as published

@@ -8,21 +8,18 @@ same branch before, and questions, answers and arguments are checked. What is wr
 
 from __future__ import annotations
 
-import signal
 import textwrap
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from lab import domains
+from lab import domains, guest
 from lab.exact import Script
 from lab.sampling import Dice
-from lab.userrule import Trouble, UserRule, line_of, shown
+from lab.userrule import Trouble, UserRule, line_of, shown, told
 from lab.verify import Proposal, Verdict, Verify, accepted_and_token, as_verdict, chain_rule
 
 T = TypeVar("T")
@@ -31,7 +28,8 @@ Step = tuple[str, Any]  # ("choose", law), ("accept", probability) or ("returned
 Call = Callable[[list[Any], Dice], Any]
 
 MOST_QUESTIONS = 50  # in one call, and two more for every probability of the target
-SECONDS = 10.0  # of one call
+MOST_OUTCOMES = 100  # of one question, or as many as the target has probabilities
+MOST_CALLS = 200_000  # of all cases together
 COPY_FIRST = "copy what you change"
 
 
@@ -40,12 +38,13 @@ class Watch:
 
     where : the case being run, for what is told; set by whoever runs it
     asked : questions so far
+    calls : calls so far; MOST_CALLS are the end
     """
 
     def __init__(self, user: UserRule) -> None:
         self.user = user
         self.where = ""
-        self.asked = 0
+        self.asked = self.calls = 0
         self._seen: dict[Any, Step] = {}  # (arguments, answers so far): what came next
 
     @property
@@ -75,24 +74,33 @@ class Watch:
 
     def _watched(self, call: Call, given: list[Any], drafts: Array, dice: Dice) -> Any:
         key = tuple(None if array is None else (array.shape, array.tobytes()) for array in given)
-        branch = Branch(key, tuple(drafts.tolist()), MOST_QUESTIONS + 2 * given[0].size)
+        branch = Branch(key, tuple(drafts.tolist()), given[0].size)
         known = len(self._seen)
         answer = self._run(call, given, dice, branch)
         self.asked += len(branch.questions)
         if len(self._seen) > known:  # a branch that is new
-            self._run(call, given, Script(branch.answers), Branch(key, branch.drafts, branch.most))
+            again = Branch(key, branch.drafts, branch.numbers)
+            self._run(call, given, Script(branch.answers), again)
         return answer
 
     def _run(self, call: Call, given: list[Any], dice: Dice, branch: Branch) -> Any:
         """Run the rule, on copies that cannot be written to."""
+        self.calls += 1
+        if self.calls > MOST_CALLS:
+            raise Trouble(
+                f"{self.user.name} has too many branches: more than {MOST_CALLS} calls, the last "
+                f"with {self.where or 'this one'}; take a smaller vocab or gamma."
+            )
         arrays = [None if array is None else _frozen(array) for array in given]
         try:
-            with _time_limit(branch):
+            with guest.limited(self.user.name):
                 answer = call(arrays, Asked(dice, branch, self._compare))
             self._compare(branch, ("returned", answer))
         except Nonsense as error:
             branch.fault = branch.fault or str(error)
-        except (Exception, SystemExit, OutOfTime) as error:
+        except guest.Interrupted:
+            raise
+        except BaseException as error:
             if branch.fault is None:
                 raise self._trouble(self._raised(error), branch) from error
         if branch.fault is None:
@@ -112,13 +120,10 @@ class Watch:
             raise Nonsense(branch.fault)
 
     def _raised(self, error: BaseException) -> str:
-        line = line_of(error, self.user.file)
-        if isinstance(error, SystemExit):
-            return f"calls sys.exit{line}"
-        text = str(error)
+        text = shown(error)
         if isinstance(error, ValueError) and ("read-only" in text or "WRITEABLE" in text):
-            return f"writes into its arguments{line}; {COPY_FIRST}"
-        return f"raises {shown(error)}{line}"
+            return f"writes into its arguments{line_of(error, self.user.file)}; {COPY_FIRST}"
+        return told(error, self.user.file)
 
     def _trouble(self, what: str, branch: Branch) -> Trouble:
         where = f"{self.where}, " if self.where else ""
@@ -127,32 +132,6 @@ class Watch:
 
 class Nonsense(Exception):
     """A question or an answer that is none."""
-
-
-class OutOfTime(BaseException):
-    """No `Exception`, so that a rule's own `except Exception` lets it through."""
-
-
-@contextmanager
-def _time_limit(branch: Branch) -> Iterator[None]:
-    """Stop a call that takes more than `SECONDS`, where the system can (main thread, Unix)."""
-    if not hasattr(signal, "setitimer") or (
-        threading.current_thread() is not threading.main_thread()
-    ):
-        yield
-        return
-
-    def stop(*_: Any) -> NoReturn:
-        branch.fault = branch.fault or f"does not come back within {SECONDS:g} s"
-        raise OutOfTime
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS, SECONDS)  # again, if the rule swallows it
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _frozen(array: Array) -> Array:
@@ -173,13 +152,13 @@ class Branch:
     """One call as it goes: what was asked, and what the dice said.
 
     key : the arguments
-    most : questions, beyond which it is taken to be without end
+    numbers : probabilities of the target's, by which its size is judged
     fault : what was wrong; noted here as well as raised, since a rule may swallow exceptions
     """
 
     key: Any
     drafts: tuple[int, ...]
-    most: int
+    numbers: int
     questions: list[Step] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
     fault: str | None = None
@@ -204,10 +183,10 @@ class Asked:
         return token
 
     def accept(self, probability: Any) -> bool:
-        try:
-            number = float(probability)
-        except (TypeError, ValueError, RuntimeError):
+        given = _real(probability)
+        if given is None or given.ndim:
             self._fail(f"asks accept about {_brief(probability)}, which is not one number")
+        number = float(given)
         if number != number:
             self._fail("asks accept with probability NaN; is it 0 / 0?")
         if not 0 <= number <= 1:
@@ -218,9 +197,8 @@ class Asked:
 
     def _law(self, probs: Any) -> Array:
         """A law (V,) as float64, scaled to 1 as `RandomDice` does, if it is one up to rounding."""
-        try:
-            law = np.asarray(probs).astype(np.float64)
-        except (TypeError, ValueError, RuntimeError):
+        law = _real(probs)
+        if law is None:
             self._fail(f"asks choose about {_brief(probs)}, which is no row of numbers")
         if law.ndim != 1 or not law.size:
             self._fail(f"asks choose about an array of shape {law.shape}; it takes one law (V,)")
@@ -235,14 +213,21 @@ class Asked:
             self._fail(
                 f"asks choose about a vector that sums to {total:.6g}, not to 1; divide by the sum"
             )
+        outcomes, most = np.count_nonzero(law), max(MOST_OUTCOMES, self._branch.numbers)
+        if outcomes > most:
+            self._fail(
+                f"asks choose about a law of {outcomes} outcomes, each of them a branch; {most} "
+                "can be examined"
+            )
         scaled: Array = law / total
         return scaled
 
     def _ask(self, question: Step, ask: Callable[[], Any]) -> Any:
         branch = self._branch
-        if len(branch.questions) >= branch.most:
+        most = MOST_QUESTIONS + 2 * branch.numbers
+        if len(branch.questions) >= most:
             del branch.questions[3:]
-            self._fail(f"asks without end, {branch.most} questions in one call")
+            self._fail(f"asks without end, {most} questions in one call")
         self._compare(branch, question)
         branch.questions.append(question)
         branch.answers.append(ask())
@@ -263,6 +248,17 @@ def _checked(check: Callable[[Any, int, int], T], answer: Any, drafts: int, voca
     except ValueError as error:
         text = textwrap.shorten(str(error).removeprefix("rule: "), 200, placeholder=" …")
         raise Nonsense(f"returns nonsense: {text}") from None
+
+
+def _real(value: Any) -> Array | None:
+    """Real numbers as float64, of any library; None if they are text, complex, or nothing."""
+    try:
+        given = np.asarray(value)
+        if given.dtype == object and any(isinstance(x, str | bytes | None) for x in given.flat):
+            return None
+        return given.astype(np.float64) if given.dtype.kind in "biufO" else None
+    except (TypeError, ValueError, RuntimeError):
+        return None
 
 
 def _brief(value: Any) -> str:

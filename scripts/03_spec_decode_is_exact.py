@@ -23,14 +23,13 @@ from lab import theory
 from lab.console import Report, arguments, run, with_error
 from lab.decode import Generation, View, speculative_generate
 from lab.estimate import alpha_from_rounds, tokens_per_call
-from lab.exact import Audit, Law, TableLM, audit, plain_law
+from lab.exact import EXACT, Audit, Law, TableLM, audit, plain_law, prefix_law
 from lab.lawtest import (
     Run,
     acceptance_test,
     alarms,
     false_alarms,
     fit,
-    prefix_law,
     sample,
     two_sample_alarms,
 )
@@ -42,7 +41,6 @@ from lab.stats import binomial_interval, t_quantile
 
 VERIFIER = (0.30, 0.22, 0.15, 0.10, 0.08, 0.07, 0.05, 0.03)
 LESSON_ALPHAS = (0.797781, 0.932451, 0.980200)  # of a public lesson's three drafts of this verifier
-EXACT = 1e-12  # total variation that rounding may leave
 RED = 1e-4  # p-value below which a test is red: each green claim below is false so often by chance
 LEVEL = 0.05  # at which false alarms are counted
 NONE = "none"

@@ -11,8 +11,10 @@ How to read it. First the published toy, in fractions. Then small laws that depe
 every branch taken: "bias" is the total variation of what comes out from the target's law, exactly.
 Then what lenience buys. Last the target trained on Shakespeare: acceptance and bias at every
 position of the held-out play, and the real loop. There the mean of what a rule keeps of given
-drafts is known without its coins, so rules are compared on the very same drafts. ± is one standard
-error, clustered by text.
+drafts is known without its coins, so rules are compared on the very same drafts. "Luck" is what a
+loop kept beyond that mean; "excess" says whether the text is likelier or less likely than the
+target's own, in nats a token, and t is excess in standard errors. ± is one standard error,
+clustered by text; without ± nothing is left to chance. Numbers to quote are those of the full run.
 """
 
 from __future__ import annotations
@@ -345,10 +347,10 @@ def print_loop(report: Report, cells: TextCells) -> None:
         "Luck is measured less what the loop's own drafts are worth: coins alone, 0 in the mean. "
         "Excess is the mean of -log p of what was written less the entropy of p: 0 in the mean for "
         "a lossless rule, whatever the text; above 0 the text is less likely than the target's "
-        f"own, below 0 too likely. Beyond {critical:.1f} standard errors: "
-        f"{'; '.join(names) or 'none'}; no lossless rule. A false alarm anywhere in these "
-        f"{compared} comparisons has a chance of {RED:g}; no alarm proves nothing, the fractions "
-        "above do. The other residual keeps as many drafts, so it is not run again.",
+        f"own, below 0 too likely. With {compared} comparisons of {len(loops[0].runs)} texts each, "
+        f"|t| must exceed {critical:.1f} for a false alarm anywhere to have a chance of {RED:g}; "
+        f"beyond it: {'; '.join(names) or 'none'}, and no lossless rule. No alarm proves nothing, "
+        "the fractions above do. The other residual keeps as many drafts, so it is not run again.",
         critical=critical,
         beyond=names,
     )

@@ -10,9 +10,10 @@ from models import FunctionDrafter, Stuck, fixed_drafts
 
 from lab import decode, drafting, text
 from lab.certify_loop import loop
-from lab.exact import HashLM, TableLM, audit, plain_law
-from lab.loop_walk import EXACT, MAX_VIOLATIONS
+from lab.exact import EXACT, HashLM, TableLM, audit, plain_law
+from lab.loop_walk import MAX_VIOLATIONS
 from lab.loop_watched import Certain
+from lab.mutants import MUTANTS
 from lab.ngram import NGramLM, PromptLookup
 from lab.sampling import Sampling
 from lab.verify import Proposal, chain_rule, token_rule
@@ -130,7 +131,6 @@ def test_a_penalty_tells_states_apart_by_what_was_seen():
 def test_models_that_bring_their_own_context_end():
     target, draft = (TableLM(one.table, max_len=end) for one, end in zip(TWO, (5, 4), strict=True))
     assert loop(target, draft, 2).holds
-    assert loop(TableLM(TWO[0].table, max_len=1), TWO[1], 1).holds  # nothing can be written
 
 
 def test_a_prompt_shorter_than_the_view_is_a_state_of_its_own():
@@ -365,6 +365,31 @@ def test_a_drafter_whose_law_is_another_one():
     assert not loop(TWO[0], FunctionDrafter(2, propose), 1).holds
 
 
+def test_a_drafter_that_keeps_or_draws_something_outside_the_dice():
+    calls = []
+
+    def alternates(view, gamma, dice):
+        calls.append(1)
+        return Proposal(np.array([len(calls) % 2]))
+
+    def throws(view, gamma, dice):
+        return Proposal(np.array([HIDDEN.integers(2)]))
+
+    for propose in (alternates, throws):
+        text = text_of(loop(TWO[0], FunctionDrafter(2, propose), 1))
+        told = ("has branches that add up to 0.", "leads, with the same answers, elsewhere")
+        assert any(sentence in text for sentence in told)  # which comes first is chance
+        assert "not 1: a law is none, or something is drawn, or kept, outside the dice" in text
+
+
+def test_a_draft_cache_that_falls_behind_for_ever():
+    """Without an end of lags there would be no end of states."""
+    with MUTANTS["draft catch-up missing"].patch():
+        found = loop(*TWO, 1, stop=[1])
+    assert "leaves the draft's cache with 7 tokens missing, not 6 at most" in text_of(found)
+    assert found.leaves < 2000
+
+
 def test_k6_a_cache_that_cannot_be_cut():
     class StuckTable(TableLM):
         new_cache = Stuck.new_cache
@@ -389,6 +414,18 @@ class Liar(HashLM):
     context = 1
 
 
+class DeepLiar(Liar):
+    """It hides all but the third last token."""
+
+    table = TableLM.random(2, 4, context=3)
+
+    def new_cache(self):
+        return self.table.new_cache()
+
+    def forward(self, tokens, cache):
+        return self.table.forward(tokens, cache)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -403,6 +440,11 @@ class Liar(HashLM):
         ((*TWO, 1, "token", None), "sampling=None"),
         ((*TWO, 1, "token", Sampling(), [2]), "stop: token 2"),
         ((Liar(2), TWO[1], 1), r"target=.*context=1"),
+        ((TWO[0], Liar(2), 1), r"draft=.*context=1"),
+        ((TWO[0], Liar(2), 2, "lenient"), r"draft=.*context=1"),
+        ((TWO[0], DeepLiar(2), 1), r"draft=.*context=1"),
+        ((*TWO, 1, "token", Sampling(), 1), "stop=1 must be a collection of tokens"),
+        ((TableLM(TWO[0].table, max_len=1), TWO[1], 1), "max_len=1 must leave room"),
         ((TableLM.random(13, 1, context=2), TableLM.random(13, 1), 1), "vocab=13 .*smaller"),
     ],
 )

@@ -3,12 +3,13 @@
 
 import math
 import re
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from lab import certify, certify_rule, rule_cells
+from lab import certify, certify_rule, rule_branches, rule_cells
 from lab.certificate import Certificate, Violation
 from lab.exact import round_law
 from lab.rule_numbers import BITS, Inexact
@@ -22,7 +23,8 @@ SEED = 0
 def few_edges(monkeypatch):
     """What is certified is the cells' business here."""
     monkeypatch.setattr(certify_rule, "EDGES", 20)
-    monkeypatch.setattr(certify_rule, "SIMPLER", 5)
+    monkeypatch.setattr(certify_rule, "UNEVEN", 20)
+    monkeypatch.setattr(rule_branches, "SIMPLER", 5)
 
 
 def variant(
@@ -141,38 +143,41 @@ def confirm(rule, violation, vocab, gamma):
 @pytest.mark.parametrize(
     ("vocab", "gamma", "expected"),
     [
-        (2, 1, 2),
-        (2, 2, 8),
-        (2, 3, 128),
-        (3, 1, 6),
-        (4, 1, 14),
+        (2, 1, 2), (2, 2, 8), (2, 3, 128), (3, 1, 6), (4, 1, 14),
         pytest.param(3, 2, 1296, marks=pytest.mark.slow),
     ],
-)
+)  # fmt: skip
 def test_token_is_certified_over_all_cells(vocab, gamma, expected, few_edges):
     """2^V - 2 sign patterns at every prefix that has a draft."""
     found = certify.rule("token", vocab, gamma)
-    assert found.holds
+    assert found.proved
     assert found.cells == expected
-    assert found.points == 2 * (expected + certify_rule.EDGES)
+    assert found.points == 2 * (expected + certify_rule.UNEVEN + certify_rule.EDGES)
     assert found.unseen is None
     assert 0 < found.error_bound < 1e-20
     assert any("two points of each cell agreed" in line for line in found.assumptions)
+    assert "over the prefixes" in found.subject
 
 
-def test_along_each_text_no_combination_over_prefixes_is_needed(few_edges, monkeypatch):
-    """6 by 6 in place of 6^4; a rule that looks ahead is no candidate, though as sound."""
-    monkeypatch.setattr(certify_rule, "TREE_CELLS", 100)
-    found = certify.rule("token", 3, 2)
-    assert found.holds
-    assert found.cells == 36
-    assert "along each text" in found.subject
-    monkeypatch.setattr(certify_rule, "QUIET", 5)
+@pytest.mark.parametrize(
+    ("vocab", "gamma", "expected"),
+    [(2, 2, 8), (2, 3, 128), pytest.param(3, 2, 1296, marks=pytest.mark.slow)],
+)
+def test_a_rule_that_looks_ahead_needs_all_combinations_over_prefixes(
+    vocab, gamma, expected, few_edges, monkeypatch
+):
+    """2^V - 2 sign patterns at every prefix; where these are too many, points anywhere."""
 
     def looks_ahead(target_probs, draft_probs, drafts, dice):
         return token_rule(target_probs, draft_probs, np.asarray(drafts), dice)
 
-    found = certify.rule(chain_rule(looks_ahead), 3, 2)
+    found = certify.rule(chain_rule(looks_ahead), vocab, gamma)
+    assert found.proved
+    assert found.cells == expected
+    assert "over the prefixes" in found.subject
+    monkeypatch.setattr(certify_rule, "TREE_CELLS", expected - 1)
+    monkeypatch.setattr(certify_rule, "QUIET", 5)
+    found = certify.rule(chain_rule(looks_ahead), vocab, gamma)
     assert found.holds
     assert "points anywhere" in found.subject
 
@@ -211,24 +216,25 @@ def test_block_is_sampled_and_the_chance_of_an_unseen_cell_is_stated(few_edges):
     assert 0 < found.unseen <= 3 / certify_rule.QUIET
     assert found.error_bound < 1e-8
     assert any("do not cancel" in line for line in found.assumptions)
+    assert any("half with numbers up to 2^96 apart" in line for line in found.assumptions)
 
 
 def test_the_estimated_chance_of_an_unseen_cell_is_about_right(monkeypatch):
-    """Good-Turing after 20 points beside the new cells in each of 20 more, mean over 20 searches.
+    """Good-Turing after 20 points beside the new cells in each of 20 more, mean over 12 searches.
     Their standard errors are measured; off by four of them once in 16,000 suites or so."""
     monkeypatch.setattr(certify_rule, "SAMPLED_POINTS", 20)
     gaps = []
-    for seed in range(20):
+    for seed in range(12):
         search = certify_rule.Search("block", 2, 2, seed)
         search.sample()
         new = 0
         for _ in range(20):
-            point = search._played(search._anywhere(search._random_kinds()))
+            point = search.rounds.play(search._anywhere(search._random_kinds()))
             new += sum(cell not in search.seen for cell in point.cells.items())
         once = sum(count == 1 for count in search.seen.values())
         assert search.unseen == min(1, (once or 3) / 20)
         gaps.append(once / 20 - new / 20)
-    assert abs(np.mean(gaps)) < 4 * np.std(gaps) / math.sqrt(20)
+    assert abs(np.mean(gaps)) < 4 * np.std(gaps) / math.sqrt(12)
     assert np.mean(gaps) < 0.1
 
 
@@ -282,7 +288,7 @@ def test_floats_that_are_exact_do_no_harm(few_edges):
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_rules_are_refuted_by_fractions(name, monkeypatch):
     """With two drafts; with one where all cells pass."""
-    monkeypatch.setattr(certify_rule, "SIMPLER", 5)
+    monkeypatch.setattr(rule_branches, "SIMPLER", 5)
     gamma = 1 if name in ("wrong where p = q", "wrong where q is 0") else 2
     found = certify.rule(WRONG[name], 3, gamma)
     assert not found.holds
@@ -395,7 +401,7 @@ def test_an_error_names_the_laws_with_small_numbers_and_is_chained():
     assert "target after nothing: " in text
     assert "draft after nothing: " in text
     assert len(text) < 400
-    with pytest.raises(ValueError, match=r"must be within 0\.\.1"):
+    with pytest.raises(ValueError, match=r"within 0\.\.1"):
         certify.rule(variant(coin=lambda p, q, i, x: p[i][x] / q[i][x]), 2, 1)
     with pytest.raises(ValueError, match="divided by 0"):
         certify.rule(variant(lambda p, q, i, x: p[i] / (p[i][0] - p[i][0])), 2, 1)
@@ -406,7 +412,7 @@ def test_an_error_names_the_laws_with_small_numbers_and_is_chained():
 
 
 def test_too_many_branches_are_refused(monkeypatch):
-    monkeypatch.setattr(certify_rule, "POINT_LEAVES", 10)
+    monkeypatch.setattr(rule_branches, "MAX_LEAVES", 10)
     with pytest.raises(
         ValueError, match=r"^rule=token: .* vocab=3, gamma=2: take a smaller vocab or gamma"
     ):
@@ -426,6 +432,136 @@ def test_too_many_branches_are_refused(monkeypatch):
 def test_bad_input_is_named(arguments, named):
     with pytest.raises(ValueError, match=named):
         certify.rule(*arguments)
+
+
+@pytest.mark.parametrize("gamma", [9, 99, 2**62])
+def test_more_texts_than_can_be_looked_at_are_refused_at_once(gamma):
+    with pytest.raises(ValueError, match=rf"vocab=3, gamma={gamma}: there are vocab\^\(gamma"):
+        certify.rule("token", 3, gamma)
+    with pytest.raises(ValueError, match="more than 20,000: take a smaller vocab or gamma"):
+        certify.rule("token", 2**62, 1)
+
+
+def test_cells_that_would_take_too_many_branches_are_sampled(few_edges, monkeypatch):
+    """The branches are foreseen from the first point: no hour is spent before it is known."""
+    monkeypatch.setattr(certify_rule, "ALL_LEAVES", 300)
+    monkeypatch.setattr(certify_rule, "SAMPLED_LEAVES", 200)
+    found = certify.rule("token", 3, 2)
+    assert "points anywhere" in found.subject
+    assert found.leaves < 3000
+    assert found.holds
+    assert not found.proved
+    assert "\n  not decided: no fault found; " in str(found)
+
+
+# ---- Thresholds ----------------------------------------------------------------------------------
+
+
+def floored(threshold):
+    """Where the residual has little mass, p."""
+
+    def correction(p, q, i, x):
+        gap = np.maximum(p[i] - q[i], 0)
+        return gap / gap.sum() if gap.sum() > threshold else p[i]
+
+    return variant(correction)
+
+
+def clipped(threshold):
+    return variant(coin=lambda p, q, i, x: min(1, p[i][x] / max(q[i][x], threshold)))
+
+
+def sure(threshold):
+    return variant(
+        coin=lambda p, q, i, x: 1 if 1 - p[i][x] < threshold else min(1, p[i][x] / q[i][x])
+    )
+
+
+@pytest.mark.parametrize("made", [floored, clipped, sure])
+@pytest.mark.parametrize(
+    "threshold", [Fraction(1, 1000), 1e-6, 1e-10, 1e-30, np.finfo(float).tiny], ids=float
+)
+def test_thresholds_however_small_are_faults(made, threshold, monkeypatch):
+    """Each decides a comparison that the signs of p - q do not, far from where even points lie."""
+    monkeypatch.setattr(rule_branches, "SIMPLER", 10)
+    found = certify.rule(made(threshold), 3, 1)
+    assert not found.holds
+    assert "points anywhere" in found.subject
+    confirm(made(Fraction(threshold)), found.violations[0], 3, 1)
+
+
+def test_a_threshold_that_changes_nothing_is_allowed_but_sampled(few_edges):
+    """Both ways are right: no sign cell then, yet no fault."""
+
+    def either(target_probs, draft_probs, drafts, dice):
+        if target_probs[0][0] < 1e-10:
+            return 0, dice.choose(target_probs[0])
+        return token_rule(target_probs, draft_probs, drafts, dice)
+
+    found = certify.rule(chain_rule(either), 3, 1)
+    assert found.proved
+    assert "points anywhere" in found.subject
+
+
+# ---- Constants -----------------------------------------------------------------------------------
+
+
+def also(ask):
+    """The token rule, after a question whose answer it does not use."""
+
+    def verify(target_probs, draft_probs, drafts, dice):
+        ask(dice)
+        return token_rule(target_probs, draft_probs, drafts, dice)
+
+    return chain_rule(verify)
+
+
+@pytest.mark.parametrize(
+    "constant",
+    [0.3, 1 / 3, np.float32(0.3), np.float16(0.1), np.longdouble(0.3), np.int64(1), np.True_,
+     np.array(0.3), np.array([0.3]), Decimal("0.3"), Fraction(1, 3)],
+    ids=repr,
+)  # fmt: skip
+def test_coins_may_be_constants_of_any_kind(constant, few_edges):
+    assert certify.rule(also(lambda dice: dice.accept(constant)), 2, 1).proved
+
+
+@pytest.mark.parametrize(
+    "law",
+    [[0.1] * 10, np.full(3, 1 / 3), np.array([0.2, 0.3, 0.5], np.float32), (0.5, 0.5),
+     [Fraction(1, 3), 1 / 3, 1 / 3], [1], [True, False]],
+    ids=repr,
+)  # fmt: skip
+def test_laws_may_be_constants_of_any_kind(law, few_edges):
+    assert certify.rule(also(lambda dice: dice.choose(law)), 2, 1).proved
+
+
+def test_a_mixture_by_floats_is_one(few_edges):
+    """.1 + .9 is 1 up to rounding; the coin says which part."""
+
+    def verify(target_probs, draft_probs, drafts, dice):
+        p = target_probs[0]
+        if dice.accept(0.1):
+            return token_rule(target_probs, draft_probs, drafts, dice)
+        return 0, dice.choose(0.7 * p + 0.1 * p + 0.2 * p)
+
+    assert certify.rule(chain_rule(verify), 3, 1).proved
+    lost = variant(lambda p, q, i, x: residual(p[i], q[i]) * 0.99)
+    assert not certify.rule(lost, 3, 1).holds, "more than rounding"
+
+
+@pytest.mark.parametrize(
+    "answer", ["0.5", None, 1j, np.ones(2) / 2, math.nan, 1.5, -1, Decimal("NaN")]
+)
+def test_a_probability_that_is_no_number_within_0_and_1_is_told_so(answer):
+    with pytest.raises(ValueError, match=r"(must be .*within 0\.\.1|cannot convert NaN)"):
+        certify.rule(also(lambda dice: dice.accept(answer)), 2, 1)
+
+
+@pytest.mark.parametrize("law", ["ab", None, [1j], ["a"], [], [math.nan, 1], [[1]]])
+def test_a_law_that_is_none_is_told_so(law):
+    with pytest.raises(ValueError, match="probs"):
+        certify.rule(also(lambda dice: dice.choose(law)), 2, 1)
 
 
 # ---- The bound, and what is printed --------------------------------------------------------------
@@ -450,9 +586,9 @@ def test_a_wrong_rule_passes_no_more_often_than_bounded(monkeypatch):
     for seed in range(trials):
         search = certify_rule.Search(rule, 3, 1, seed)
         laws = rule_cells.CellLaws(
-            3, lambda z: (">><", "===")[len(z)], rule_cells.apart(search.rng)
+            3, lambda z: (">><", "===")[len(z)], rule_cells.apart(search.rng, 0)
         )
-        passed += search._enumerated(laws).holds()
+        passed += search.rounds.enumerated(laws).holds()
     assert 0 < passed < trials, "the two gaps of {p > q} are equal at both points: 1 in 4"
     assert abs(passed / trials - 1 / 4) < 4 * math.sqrt(3 / 16 / trials)
 
@@ -461,7 +597,7 @@ def test_a_certificate_prints_what_it_rests_on():
     text = str(certify.rule("token", 3, 1))
     for part in ("rule token, V 3, γ 1", "holds", "cells             6\n", "assumed: "):
         assert part in text
-    assert re.search(r"points +412\n  branches +1,056\n  chance of a miss +\de-\d\d\n", text)
+    assert re.search(r"points +532\n  branches +[\d,]+\n  chance of a miss +\de-\d\d\n", text)
     text = str(certify.rule("lenient", 3, 1))
     assert "DOES NOT HOLD" in text
     assert "assumed" not in text
@@ -469,6 +605,35 @@ def test_a_certificate_prints_what_it_rests_on():
     assert "p against q, token by token: " in text
     three = (Violation("here", {(): (1,)}, {}, (0,), 1, 2),) * 3
     assert str(Certificate(1, 2, 3, three, (), 0.0)).endswith("… and 1 more")
+
+
+def test_only_a_proof_has_the_headline_of_one():
+    three = (Violation("here", {(): (1,)}, {}, (0,), 1, 2),)
+    for unseen, found, proved, headline in (
+        (None, (), True, "holds"),
+        (0.007, (), True, "holds"),
+        (0.05, (), True, "holds"),
+        (0.16, (), False, "not decided: no fault found; 16% of the cells not seen"),
+        (1.0, (), False, "not decided: no fault found; 100% of the cells not seen"),
+        (None, three, False, "DOES NOT HOLD"),
+        (0.5, three, False, "DOES NOT HOLD"),
+    ):
+        certificate = Certificate(1, 2, 3, found, (), 0.0, "rule x", unseen)
+        assert certificate.proved is proved
+        assert certificate.holds is not found or not found
+        assert str(certificate).splitlines()[1] == f"  {headline}"
+
+
+def test_counterexamples_of_edges_and_thresholds_are_short():
+    """As short as the threshold allows: 1e-6 and 1e-10 need numbers of 7 and 11 digits."""
+    for rule, digits in (
+        (WRONG["wrong where p = q"], 3),
+        (floored(1e-6), 16),
+        (clipped(1e-10), 24),
+    ):
+        violation = certify.rule(rule, 3, 1).violations[0]
+        laws = (*violation.target.values(), *violation.draft.values())
+        assert max(len(str(x.denominator)) for law in laws for x in law) <= digits
 
 
 def test_the_same_seed_gives_the_same_certificate(few_edges):

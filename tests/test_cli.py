@@ -13,6 +13,7 @@ import pytest
 
 from lab.certificate import Certificate, Violation
 from lab.cli import COMMANDS, gammas, main
+from lab.guest import Interrupted, OutOfTime
 
 RULES = Path(__file__).with_name("audited_rules.py")
 BROKEN = Path(broken_rules.__file__)
@@ -94,7 +95,7 @@ def test_rounding_is_not_called_a_bias(speclab):
 def test_json_is_one_object_with_the_raw_numbers(speclab):
     code, out, err = speclab("audit", f"{RULES}:prints", "--gamma", "1", "--json")
     assert code == 0
-    assert set(err.splitlines()) == {"called"}  # what a rule prints is not the report's
+    assert set(err.splitlines()) == {"called", "past print"}  # what a rule prints is not here
     (table,) = [part for part in parts_of(out) if "table" in part]
     assert [row["gamma"] for row in table["values"]] == [1] * 9
     for row in table["values"]:
@@ -193,6 +194,57 @@ def test_only_what_draws_through_the_dice_is_certified(speclab):
     assert "hides randomness" in err
 
 
+def test_a_rule_that_takes_another_way_with_exact_numbers_is_not_certified(speclab):
+    """Their logarithm cannot be taken; the rule catches that, and what it then does is right."""
+    code, out, _ = speclab("certify", f"{RULES}:another_way_in_floats", "--gamma", "1")
+    assert code == 2
+    assert "It cannot be certified. " in out
+    assert "a probability was cast to float" in " ".join(out.split())
+
+
+def test_what_is_not_decided_is_no_proof(speclab, monkeypatch):
+    def rule(rule, vocab, gamma, seed):
+        return Certificate(1, 2, 3, (), (), 0.0, "it", unseen=0.04 if gamma == 1 else 0.3)
+
+    monkeypatch.setattr("lab.certify.rule", rule)
+    assert speclab("certify", "token", "--gamma", "1")[0] == 0
+    code, out, _ = speclab("certify", "token", "--gamma", "1..2", "--json")
+    assert code == 1
+    values = [said["values"] for said in says_of(out) if "values" in said]
+    assert [(one["holds"], one["proved"]) for one in values] == [(True, True), (True, False)]
+    assert says_of(out)[-1]["says"].startswith("Not decided: nothing wrong was found")
+
+
+@pytest.mark.parametrize(
+    ("found_exact", "wanted"), [(True, (0, False)), (False, (1, True))], ids=["exact", "not"]
+)
+def test_a_certificate_beside_the_audit(found_exact, wanted, speclab, monkeypatch):
+    """The audit comes first; where it found a bias, no certificate ends with success."""
+    monkeypatch.setattr("lab.certify.rule", lambda *args: Certificate(1, 2, 3, (), (), 0.0, "it"))
+    rule = f"{RULES}:right" if found_exact else f"{RULES}:resampled"
+    code, out, _ = speclab("certify", rule, "--gamma", "2")
+    assert (code, "Not certified: in floats the rule is not exact." in out) == wanted
+
+
+@pytest.mark.parametrize("error", [OutOfTime("does not come back within 1 s"), SystemExit(0)])
+def test_what_ends_the_certifier_is_told(error, speclab, monkeypatch):
+    def rule(*args):
+        raise error
+
+    monkeypatch.setattr("lab.certify.rule", rule)
+    code, out, _ = speclab("certify", "token", "--gamma", "1")
+    assert code == 2
+    assert re.search(r"It cannot be certified\. token (does not come|calls sys\.exit)", out)
+
+
+def test_ctrl_c_is_130(speclab, monkeypatch):
+    def examine(*args):
+        raise Interrupted
+
+    monkeypatch.setattr("lab.cli.examine", examine)
+    assert speclab("audit", "token") == (130, "", "")
+
+
 def test_every_gamma_is_certified_and_long_lines_are_folded(speclab, monkeypatch):
     def rule(rule, vocab, gamma, seed):
         wrong = Violation("the cell", {(): (1, 0)}, {(): (0, 1)}, (1,), "1/2", "1/3")
@@ -217,10 +269,18 @@ def test_gammas(text, wanted):
     assert gammas(text) == wanted
 
 
-@pytest.mark.parametrize("text", ["", "0", "0..2", "3..1", "-1", "1-3", "1..", "..3", "a", "1.5"])
+NO_GAMMAS = {
+    **dict.fromkeys(["", "-1", "1-3", "1..", "..3", "a", "1.5"], "must be like 2, 1..3 or 1,3"),
+    **dict.fromkeys(["0", "0..2", "100", "1..99999999999999"], "draft lengths within 1..99"),
+    "3..1": "has nothing from 3 to 1",
+}
+
+
+@pytest.mark.parametrize("text", NO_GAMMAS)
 def test_what_are_no_gammas(text):
-    with pytest.raises(argparse.ArgumentTypeError, match=re.escape(repr(text))):
+    with pytest.raises(argparse.ArgumentTypeError, match=re.escape(repr(text))) as told:
         gammas(text)
+    assert NO_GAMMAS[text] in str(told.value)
 
 
 def test_without_a_command_there_is_help(speclab):
@@ -235,7 +295,7 @@ def test_help_says_what_the_exit_codes_mean(command, capsys):
         main([command, "--help"])
     out = capsys.readouterr().out
     assert done.value.code == 0
-    assert re.search(r"exit code: 0 \w+; 1 [\w ]+; 2 the rule cannot be examined", out)
+    assert re.search(r"exit code: 0 \w+; 1 [\w ,]+; 2 the rule cannot be examined", out)
     assert "1..3" in out
     assert max(map(len, out.splitlines())) <= WIDTH
 

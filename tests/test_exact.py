@@ -20,6 +20,7 @@ from lab.exact import (
     plain_law,
     prefix_law,
     prefix_masses,
+    round_difference,
     round_law,
     total_variation,
 )
@@ -87,6 +88,27 @@ def test_laws_that_are_none_are_refused():
         output_law(lambda dice: (dice.accept(1.5),))
     with pytest.raises(ValueError, match="probs"):
         output_law(lambda dice: (dice.choose(np.zeros(3)),))
+
+
+@pytest.mark.parametrize("value", ["0.5", 0.5 + 0j, None, np.array([0.5]), [0.5], float("nan")])
+def test_a_coin_is_one_real_number(value):
+    with pytest.raises(ValueError, match=r"probability=.* must be one number within 0\.\.1"):
+        output_law(lambda dice: [int(dice.accept(value))])
+
+
+@pytest.mark.parametrize("probs", [HALF + 0j, ["0.5", "0.5"], [[0.5, 0.5]], 1.0])
+def test_a_law_is_a_row_of_real_numbers(probs):
+    with pytest.raises(ValueError, match=r"probs must be one law \(V,\) of real numbers"):
+        output_law(lambda dice: [dice.choose(probs)])
+
+
+def test_floats_of_few_digits_make_laws_all_the_same():
+    """A law as RandomDice draws from it, and a coin whose sides add up to one."""
+    thirds = np.array([0.3, 0.3, 0.4], np.float32)
+    law = output_law(lambda dice: (dice.choose(thirds), int(dice.accept(np.float32(0.1)))))
+    assert sum(law.values()) == pytest.approx(1, abs=1e-15)
+    assert law[2, 1] == pytest.approx(0.4 * float(np.float32(0.1)), abs=1e-7)
+    assert all(type(p) is float for p in law.values())
 
 
 def test_too_many_branches_are_refused():
@@ -199,6 +221,37 @@ def test_round_law_without_drafts_is_the_targets():
     law = round_law("token", P[None], np.zeros((0, 4)))
     assert law == pytest.approx({(x,): p for x, p in enumerate(P)})
     assert round_law("token", lambda z: P, lambda z: Q, gamma=0) == law
+
+
+@pytest.mark.parametrize("change", [lambda law: law.astype(np.float32), lambda law: law + 3e-8])
+def test_laws_that_are_off_by_rounding_are_scaled(change):
+    """The rule is not blamed, and the text has the law that is then meant."""
+    target, draft = change(np.array([P, Q, P])), change(np.array([Q, P]))
+    law = round_law("token", target, draft)
+    assert sum(law.values()) == pytest.approx(1, abs=1e-14)
+    for rule in ("token", "block", "match"):
+        found = round_difference(
+            round_law(rule, target, draft), lambda prefix: target[len(prefix)], 2
+        )
+        assert found.total_variation < 1e-14
+
+
+@pytest.mark.parametrize(
+    ("laws", "message"),
+    [
+        ((None, None), "draft_probs=None must be laws by position"),
+        ((3, [P]), "target_probs=3 must be laws by position"),
+        (([P, P], P), "draft_probs=.* must be laws by position"),
+        (([P, P], [HALF]), r"draft_probs after \(\) must be a law \(V=4,\), as the target's is"),
+        (([HALF, HALF], [P]), r"draft_probs after \(\) must be a law \(V=2,\)"),
+        ((lambda z: [P], lambda z: [P]), r"target_probs after \(\) must be a law \(V,\)"),
+        (([P], [Q]), "target_probs has 1 rows"),
+        (([P, P], [Q * 2]), "draft_probs"),
+    ],
+)
+def test_round_law_says_which_laws_are_none(laws, message):
+    with pytest.raises(ValueError, match=message):
+        round_law("token", *laws)
 
 
 def test_round_law_in_fractions():
@@ -335,6 +388,11 @@ def test_m18_more_than_ten_different_faults_are_refused():
 def test_w8_what_is_no_verdict_is_refused_as_the_loop_does(rule, words):
     with pytest.raises(ValueError, match=words):
         assert_lossless(rule)
+
+
+def test_assert_lossless_names_its_arguments():
+    with pytest.raises(ValueError, match="seed=-1 must be a whole number"):
+        assert_lossless("token", seed=-1)
 
 
 def test_a_rule_with_randomness_of_its_own_is_told_so():

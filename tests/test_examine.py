@@ -156,3 +156,8 @@ def test_bad_sizes():
         examined("token", vocab=1)
     with pytest.raises(ValueError, match=re.escape("vocab=100 and gamma=2 make 1000000 texts of")):
         examined("token", (1, 2), vocab=100)
+    with pytest.raises(ValueError, match="10000 texts of a round, more than 1500: take a smaller"):
+        examined("token", vocab=100)
+    for seed in (-1, 2**63):
+        with pytest.raises(ValueError, match=f"seed={seed} must be a whole number"):
+            examined("token", seed=seed)

@@ -33,6 +33,12 @@ def by_hand(tokens, gamma, n_min, n_max, match):
 # ---- What is found -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("gamma", [1.5, -1, "2", None, True])
+def test_gamma_is_a_whole_number(gamma):
+    with pytest.raises(ValueError, match=r"gamma=.* must be a whole number >= 0"):
+        found([1, 2, 1], gamma=gamma)
+
+
 def test_w5_latest_or_earliest_match():
     assert found(T, n_min=2, n_max=2, match="earliest") == [7, 5, 6]
     assert found(T, n_min=2, n_max=2, match="latest") == [8, 5, 6]

@@ -10,8 +10,7 @@ from lab import certify
 from lab.battery import Battery
 from lab.decode import speculative_generate
 from lab.estimate import accepted_per_drafted
-from lab.exact import output_law, round_law
-from lab.lawtest import prefix_law
+from lab.exact import output_law, prefix_law, round_law
 from lab.mutants import MUTANTS, TABLES
 from lab.ngram import PromptLookup
 from lab.readings import TV

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from lab.rule_numbers import Inexact, Split, Traced
+from lab.rule_numbers import Inexact, Notes, Split, Traced
 
 STEPS = (operator.add, operator.sub, operator.mul, operator.truediv)
 ORDER = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
@@ -17,7 +17,7 @@ ORDER = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operat
 def number(first, second=None, degree=1, notes=None):
     """A traced number from one or two fractions."""
     first, second = Fraction(first), Fraction(first if second is None else second)
-    notes = bytearray() if notes is None else notes
+    notes = Notes() if notes is None else notes
     return Traced(*first.as_integer_ratio(), *second.as_integer_ratio(), degree, notes)
 
 
@@ -55,13 +55,13 @@ def test_constants_of_every_kind_join_at_their_exact_value():
 def test_comparisons_are_those_of_fractions_and_are_noted_by_sign():
     for a, b in ((1, 2), (2, 1), (2, 2)):
         for compare in ORDER:
-            notes = bytearray()
+            notes = Notes()
             assert compare(number(a, notes=notes), number(b, notes=notes)) == compare(a, b)
             assert compare(number(a, notes=notes), b) == compare(a, b)
             assert compare(a, number(b, notes=notes)) == compare(a, b)
             seen = (a > b) - (a < b) + 1
             assert list(notes) == [seen, seen, 2 - seen]  # Python asks the traced one, reversed
-    notes = bytearray()
+    notes = Notes()
     assert not number(0, notes=notes)
     assert number(2, degree=0, notes=notes) > 1
     assert len(notes) == 1, "constants compare alike everywhere"
@@ -77,7 +77,7 @@ def test_points_that_compare_differently_are_no_cell():
 
 
 def test_numpy_compares_through_it():
-    notes = bytearray()
+    notes = Notes()
     row = np.array([number(Fraction(x, 6), notes=notes) for x in (1, 3, 2)], object)
     assert np.maximum(row, 0)[1] is row[1]
     assert row.argmax() == 1
@@ -117,7 +117,7 @@ def test_the_degree_is_a_bound():
 
     def free():
         n = (1 << size) + int(rng.integers(1, 100))
-        return Traced(n, 1, n, 1, 1, bytearray())
+        return Traced(n, 1, n, 1, 1, Notes())
 
     for _ in range(100):
         total = free()
@@ -139,14 +139,47 @@ def test_what_is_not_rational_is_refused_in_plain_words():
     for cast in (
         float, int, math.exp, math.sqrt, np.exp, np.log, lambda x: x**0.5, lambda x: np.float64(x),
         lambda x: row.astype(float), lambda x: np.asarray(row, dtype=np.float64),
-        lambda x: np.log(row), lambda x: np.sqrt(row), lambda x: row**0.5,
+        lambda x: np.log(row), lambda x: np.sqrt(row), lambda x: row**0.5, hash, complex, round,
+        lambda x: round(x, 9), lambda x: f"{x:.3f}", lambda x: {x: 1}, lambda x: {x}, math.floor,
+        math.ceil, math.trunc, math.isnan, lambda x: x // 2, lambda x: 2 % x, lambda x: 2**x,
+        lambda x: divmod(x, 2), lambda x: x.astype(np.float32), np.sin, lambda x: np.round(row, 9),
     ):  # fmt: skip
+        one.notes.restart()
         with pytest.raises(Inexact, match="a certificate needs exact numbers"):
             cast(one)
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(one)
+        assert isinstance(one.notes.trouble, Inexact), "noted, whoever catches it"
+    assert f"{one}" == str(one) == "1"
+    assert one.item() is one
     with pytest.raises(TypeError):
         one + "x"
     with pytest.raises(TypeError):
         one < "x"  # noqa: B015
     assert copy.deepcopy(row)[0] is one, "copies note their comparisons too"
+
+
+def test_what_was_raised_first_stays_noted():
+    notes = Notes()
+    one, two = number(1, 3, notes=notes), number(1, notes=notes)
+    for compared in (lambda: one < 2, lambda: float(two)):
+        with pytest.raises((Split, Inexact)):
+            compared()
+    assert isinstance(notes.trouble, Split)
+    notes.restart()
+    assert notes.trouble is None
+    assert not notes
+
+
+def test_the_longest_constant_and_floats_with_a_fraction_are_noted():
+    for work, bits, rounded in (
+        (lambda x: x + 1, 1, False),
+        (lambda x: x > 1, 0, False),
+        (lambda x: min(x, 1.0), 1, False),
+        (lambda x: x * 2**40 > 0, 41, False),
+        (lambda x: x > 2**40, 41, False),
+        (lambda x: max(x, Fraction(1, 1000)), 10, False),
+        (lambda x: max(x, 1e-10), 87, True),
+        (lambda x: x > np.finfo(float).tiny, 1023, True),
+    ):
+        notes = Notes()
+        work(number(1, notes=notes))
+        assert (notes.bits, notes.rounded) == (bits, rounded)

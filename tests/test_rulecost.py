@@ -159,6 +159,27 @@ def test_lenience_by_enumeration(p, q, leniency):
         assert leniency < 1 or law == list(p)
 
 
+@pytest.mark.parametrize(
+    "leniency",
+    [1e-300, 1e-310, 5e-324, Fraction(1, 10**300), np.int64(1), np.array(0.5), np.float32(0.5), 1],
+    ids=repr,
+)
+def test_lenience_of_any_kind_and_size(leniency):
+    """Beside the same lenience in fractions; tiny, it accepts all where p > 0."""
+    p, q = np.array([0.5, 0.25, 0.25, 0]), np.array([0.125, 0.25, 0.5, 0.125])
+    exact = Fraction(leniency) if isinstance(leniency, Fraction) else Fraction(float(leniency))
+    rule = lenient(leniency)
+    assert rule.lossless is (exact == 1)
+    for scaled in (True, False):
+        one, due = (lenience(number, scaled) for number in (leniency, exact))
+        fractions = [np.array([Fraction(x) for x in law]) for law in (p, q)]
+        kept, law = by_enumeration(due, *fractions)
+        assert one.kept(p, q) == pytest.approx(list(map(float, kept)), abs=1e-15)
+        assert one.first_law(p, q) == pytest.approx(list(map(float, law)), abs=1e-15)
+        found = prefix_law(round_law(lenient(leniency, scaled), [p, p], [q]), 1)
+        assert [found.get((x,), 0) for x in range(4)] == pytest.approx(list(map(float, law)))
+
+
 @given(counts, counts, st.sampled_from([(0.09, 0.3), (0.3, 0.09), (0.5, 0.9), (0.0, 1.0)]))
 def test_typical_acceptance_by_enumeration(p, q, setting):
     p, q = in_fractions(p), in_fractions(q)

@@ -9,6 +9,7 @@ import pytest
 from models import P, Q
 from rules import right
 
+from lab import guest
 from lab.exact import round_law
 from lab.userrule import Trouble, as_user_rule, line_of, load, shown
 from lab.verify import RULES, Verdict, chain_rule, lenient, match_rule
@@ -177,7 +178,28 @@ BAD_FILES = {
         "open('weights_that_are_not_there')",
         r"cannot be imported; it raises FileNotFoundError: .* \(mine\.py, line 1\)\.$",
     ),
-    "exit": ("import sys\nsys.exit(3)", r"calls sys\.exit .* imported \(mine\.py, line 2\)\.$"),
+    "exit": ("import sys\nsys.exit(3)", r"imported; it calls sys\.exit \(mine\.py, line 2\)\.$"),
+    "interrupt": (
+        "raise KeyboardInterrupt",
+        r"imported; it raises KeyboardInterrupt \(mine\.py, line 1\)\.$",
+    ),
+    "no exception": (
+        "class E(BaseException): ...\nraise E",
+        r"imported; it raises E \(mine\.py, line 2\)\.$",
+    ),
+    "no text": (
+        "class E(Exception):\n  def __str__(self): return 1 // 0\nraise E",
+        r"imported; it raises E \(mine\.py, line 3\)\.$",
+    ),
+    "getattr": (
+        "def __getattr__(name): return 1 // 0",
+        r"mine\.py cannot give rule; it raises ZeroDivisionError: .* \(mine\.py, line 1\)\.$",
+    ),
+    "attributes": (
+        "class C:\n  def __getattr__(self, name): raise RuntimeError(name)\n"
+        "  def __call__(self, p, q, x, d): ...\nrule = C()",
+        r"^rule cannot be looked at; it raises RuntimeError: .* \(mine\.py, line 2\)\.$",
+    ),
     "helper": ("import bad_helper", r"bad_helper\.py is not valid Python: .* in line 2\.$"),
     "number": ("rule = 3", r"^rule is a int, not a function\.$"),
     "class": ("class rule:\n  pass", r"^rule is a class: name a function, or an instance"),
@@ -209,6 +231,26 @@ def test_what_is_wrong_with_a_file(case, write):
     with pytest.raises(Trouble, match=sentence) as caught:
         load(f"{write(text)}:rule")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", ["", "  except BaseException: break\n"])
+def test_a_module_that_does_not_end(ending, write, monkeypatch):
+    monkeypatch.setattr(guest, "IMPORT_SECONDS", 0.05)
+    text = f"while True:\n  try:\n    pass\n{ending or '  finally: pass'}\n"
+    text = text.replace("    pass", "    while True: pass")
+    with pytest.raises(Trouble, match=r"cannot be imported; it does not come back within 0\.05 s"):
+        load(f"{write(text)}:rule")
+
+
+def test_a_rule_for_the_loop_does_not_stay_for_ever(monkeypatch):
+    monkeypatch.setattr(guest, "SECONDS", 0.05)
+
+    def rule(p, q, drafts, dice):
+        while True:
+            pass
+
+    with pytest.raises(guest.OutOfTime):
+        law(as_user_rule(rule, "it"))
 
 
 BAD_PLACES = {

@@ -2,7 +2,10 @@
 
 import inspect
 import re
+import signal
 import threading
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import broken_rules
@@ -12,7 +15,7 @@ from broken_rules import BROKEN
 from models import CHAIN_P, RESIDUAL, P, Q, ScriptedDice
 from rules import right
 
-from lab import watch
+from lab import guest, watch
 from lab.cli import main
 from lab.exact import round_law
 from lab.examine import examine
@@ -34,7 +37,7 @@ def law(rule, target=(P, P), draft=(Q,)):
 
 @pytest.mark.parametrize("rule", BROKEN, ids=lambda rule: rule.__name__)
 def test_broken_rules_get_one_sentence_and_exit_2(rule, capfd, monkeypatch):
-    monkeypatch.setattr(watch, "SECONDS", 0.1)
+    monkeypatch.setattr(guest, "SECONDS", 0.1)
     code = main(["audit", f"{FILE}:{rule.__name__}", "--gamma", "1"])
     out, err = capfd.readouterr()
     assert code == 2
@@ -108,14 +111,98 @@ def test_what_was_seen_once_must_stay_so():
 
 def test_interrupts_are_the_users_own():
     def rule(p, q, drafts, dice):
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
         law(rule)
 
 
+class NoException(BaseException):
+    pass
+
+
+class Silent(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    "error", [NoException("x"), GeneratorExit(), KeyboardInterrupt(), StopIteration(), Silent()]
+)
+def test_whatever_is_raised_is_told(error):
+    def rule(p, q, drafts, dice):
+        raise error
+
+    with pytest.raises(Trouble, match=rf"it raises {type(error).__name__}\b"):
+        law(rule)
+
+
+@pytest.mark.parametrize(
+    "value", ["0.5", b"1", 0.5 + 0j, None, np.array([0.5]), [0.5], np.array("0.5", object)]
+)
+def test_what_is_not_one_real_number(value):
+    def rule(p, q, drafts, dice):
+        dice.accept(value)
+        return right(p, q, drafts, dice)
+
+    with pytest.raises(Trouble, match=r"asks accept about .*, which is not one number"):
+        law(rule)
+
+
+@pytest.mark.parametrize("value", [0.3, np.float32(0.3), Fraction(1, 3), Decimal("0.5"), np.True_])
+def test_what_is_one_real_number(value):
+    def rule(p, q, drafts, dice):
+        dice.accept(value)
+        return right(p, q, drafts, dice)
+
+    assert law(rule) == pytest.approx(law(right), abs=1e-15)
+
+
+@pytest.mark.parametrize("probs", [P + 0j, P.astype(str), list(map(str, P)), None])
+def test_what_is_no_row_of_real_numbers(probs):
+    def rule(p, q, drafts, dice):
+        return 0, dice.choose(probs)
+
+    with pytest.raises(Trouble, match="asks choose about"):
+        law(rule)
+
+
+def test_a_question_with_very_many_answers():
+    def rule(p, q, drafts, dice):
+        dice.choose(np.ones(1000) / 1000)
+        return right(p, q, drafts, dice)
+
+    with pytest.raises(Trouble, match="a law of 1000 outcomes, each of them a branch; 100 can be"):
+        law(rule)
+
+
+def test_a_rule_with_very_many_branches(monkeypatch):
+    monkeypatch.setattr(watch, "MOST_CALLS", 500)
+
+    def rule(p, q, drafts, dice):
+        dice.choose(np.ones(100) / 100)
+        return right(p, q, drafts, dice)
+
+    with pytest.raises(Trouble, match=r"more than 500 calls, the last with random laws, γ 1; take"):
+        examine(watched(rule), [1])
+
+
+def test_a_rule_that_swallows_the_end_of_its_time(monkeypatch):
+    monkeypatch.setattr(guest, "SECONDS", 0.05)
+
+    def rule(p, q, drafts, dice):
+        try:
+            while True:
+                pass
+        except BaseException:
+            return right(p, q, drafts, dice)
+
+    with pytest.raises(Trouble, match=r"it does not come back within 0\.05 s \(test_watch\.py"):
+        law(rule)
+
+
 def test_outside_the_main_thread_there_is_no_time_limit(monkeypatch):
-    monkeypatch.setattr(watch, "SECONDS", 1e-6)
+    monkeypatch.setattr(guest, "SECONDS", 1e-6)
     found = []
     thread = threading.Thread(target=lambda: found.append(law(right)))
     thread.start()

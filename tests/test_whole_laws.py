@@ -17,13 +17,12 @@ from models import GREEDY, FunctionDrafter, context_free
 
 from lab.decode import speculative_generate
 from lab.engine import generate_many
-from lab.exact import TableLM, audit, output_law, plain_law, total_variation
+from lab.exact import EXACT, TableLM, audit, output_law, plain_law, total_variation
 from lab.ngram import NGramLM, PromptLookup
 from lab.sampling import Sampling
 from lab.transformer import ModelConfig, Transformer
 from lab.verify import RULES, Proposal, chain_rule, token_rule
 
-EXACT = 1e-12
 PROMPT = (0, 1, 0)
 MANY = 9  # more tokens than any context here has room for
 
