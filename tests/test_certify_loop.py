@@ -379,7 +379,8 @@ def test_a_drafter_that_keeps_or_draws_something_outside_the_dice():
         text = text_of(loop(TWO[0], FunctionDrafter(2, propose), 1))
         told = ("has branches that add up to 0.", "leads, with the same answers, elsewhere")
         assert any(sentence in text for sentence in told)  # which comes first is chance
-        assert "not 1: a law is none, or something is drawn, or kept, outside the dice" in text
+        if told[0] in text:
+            assert "not 1: a law is none, or something is drawn, or kept, outside the dice" in text
 
 
 def test_a_draft_cache_that_falls_behind_for_ever():
