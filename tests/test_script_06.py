@@ -228,5 +228,5 @@ def test_wrong_options_are_named(capsys, options):
 def test_the_full_run_with_another_seed():
     text = printed(SCRIPT, "--seed", "5")
     assert max(map(len, text.splitlines())) <= 100
-    assert "no alarm proves nothing" in " ".join(text.split())
+    assert "No alarm proves nothing" in " ".join(text.split())
     assert "In short: trained 2L" in text
