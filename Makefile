@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: lab test slow lint scripts bench clean
+.PHONY: lab test slow lint scripts bench figures clean
 
 lab: $(VENV)/installed
 	$(RUN) scripts/04_spec_decode_speedup.py
@@ -24,6 +24,9 @@ scripts: $(VENV)/installed
 
 bench: $(VENV)/installed
 	$(RUN) scripts/bench.py
+
+figures: $(VENV)/installed-dev
+	$(RUN) scripts/08_paper_tables.py --plots lectures/figures
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

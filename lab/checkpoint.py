@@ -26,7 +26,7 @@ from lab.transformer import Transformer
 __all__ = ["load", "load_trained", "save"]
 
 FORMAT = "specdec-lab 1"
-TRAINED = ("target", "draft_2l", "draft_1l")
+TRAINED = ("target", "draft_2l", "draft_1l", "mixed_target", "mixed_2l", "mixed_1l")
 
 Array = npt.NDArray[Any]
 
@@ -96,7 +96,8 @@ def load(path: str | os.PathLike[str]) -> Transformer:
 
 
 def load_trained(name: str = "target") -> Transformer:
-    """A model that comes with the lab: "target" (4 layers), "draft_2l" or "draft_1l"."""
+    """A model that comes with the lab: "target" (4 layers), "draft_2l" or "draft_1l", which learned
+    Shakespeare; "mixed_target", "mixed_2l" or "mixed_1l", which learned all texts of `corpus`."""
     if name not in TRAINED:
         raise ValueError(f"name must be one of {TRAINED}, got {name!r}")
     with resources.as_file(resources.files("lab") / "data" / f"{name}.npz") as path:

@@ -11,14 +11,18 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from numpy.random import default_rng
+
 import lab.certify
-from lab import console, guest
+from lab import console, guest, options, replay_file, replay_report
 from lab.certificate import Certificate
 from lab.console import Report
 from lab.exact import EXACT, Difference
 from lab.examine import Finding, examine
+from lab.replay_tally import tally
 from lab.userrule import Trouble, UserRule, load, told
 from lab.verify import RULES, Rule
 from lab.watch import Watch
@@ -26,7 +30,6 @@ from lab.watch import Watch
 Work = Callable[[argparse.Namespace], int]
 
 YES, NO, CANNOT, INTERRUPTED = 0, 1, guest.CANNOT, 130  # exit codes
-MOST_DRAFTS = 99
 ROUNDING = 1e-6  # total variation that float32 may leave
 DEFAULT_GAMMAS = "1..3"
 RULE_HELP = f"""\
@@ -91,45 +94,64 @@ def certify(parser: argparse.ArgumentParser) -> Work:
     return work
 
 
-COMMANDS = {"audit": audit, "certify": certify}
+def replay(parser: argparse.ArgumentParser) -> Work:
+    """Tokens per call for every γ, from what target and draft made of the target's own texts.
+
+    No speculation is run: given a text of the target, a draft is accepted with probability
+    min(1, q / p), and the rounds along it are summed exactly. FILE.jsonl has a prompt per line:
+      {"target_logprobs": [-0.1, ..], "draft_logprobs": [-0.3, ..]}
+    or at temperature 0, where it counts whether both argmaxes agree:
+      {"agree": [true, false, ..]}
+    or a token per line, of the prompt named, if there are several:
+      {"prompt": "p7", "token": 42, "target_logprob": -0.1, "draft_logprob": -0.3}
+      {"prompt": "p7", "token": 42, "agree": true}
+    Texts are the target's own continuations, without the prompt, and end at a length rather than a
+    stop token. Log-probabilities are natural ones of the laws that decoding would use: servers give
+    raw ones unless told to apply temperature, top-k and top-p.
+
+    exit code: 0 replayed; 2 the file cannot be replayed, or wrong usage
+    """
+    parser.add_argument("file", metavar="FILE.jsonl", type=Path, help="texts, as above")
+    options.add_gamma(parser, "1..8")
+    parser.add_argument(
+        "--c",
+        type=options.costs,
+        default="0.02,0.05,0.1,0.2",
+        help="time of a draft pass / of a target pass, one or several (0.02,0.05,0.1,0.2)",
+    )
+    parser.add_argument(
+        "--verify-cost",
+        type=console.positive_number,
+        default=1.0,
+        help="time of a target pass over γ + 1 rows / over one row (1)",
+    )
+    options.add_seed_and_json(parser, "seed of the bootstrap")
+    parser.set_defaults(verbose=False)
+
+    def work(args: argparse.Namespace) -> int:
+        texts = replay_file.read(args.file)
+        found = tally(texts.accept, args.gamma, default_rng(args.seed))
+        report = Report("speclab replay", args.json)
+        replay_report.show(report, texts, found, args.c, args.verify_cost)
+        report.close()
+        return YES
+
+    return work
+
+
+COMMANDS = {"audit": audit, "certify": certify, "replay": replay}
 
 
 # ---- Options ----------------------------------------------------------------------------------
 
 
-def gammas(text: str) -> list[int]:
-    """An option that is draft lengths: 2, or 1..3, or 1,3."""
-    found: set[int] = set()
-    for part in text.split(","):
-        first, dots, last = part.partition("..")
-        if not (first.isdecimal() and (last.isdecimal() or not dots)):
-            raise argparse.ArgumentTypeError(f"{text!r} must be like 2, 1..3 or 1,3")
-        least, most = int(first), int(last or first)
-        if least > most:
-            raise argparse.ArgumentTypeError(f"{text!r} has nothing from {least} to {most}")
-        if least < 1 or most > MOST_DRAFTS:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} must name draft lengths within 1..{MOST_DRAFTS}"
-            )
-        found.update(range(least, most + 1))
-    return sorted(found)
-
-
 def _add_rule_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("rule", metavar="RULE", help=RULE_HELP)
-    parser.add_argument(
-        "--gamma",
-        type=gammas,
-        default=DEFAULT_GAMMAS,
-        help=f"drafts of a round, such as 2, 1..3 or 1,3 ({DEFAULT_GAMMAS})",
-    )
+    options.add_gamma(parser, DEFAULT_GAMMAS)
     parser.add_argument(
         "--vocab", type=console.positive_whole_number, default=3, help="tokens, at least 2 (3)"
     )
-    parser.add_argument(
-        "--seed", type=console.whole_number, default=0, help="seed of the random laws (0)"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    options.add_seed_and_json(parser, "seed of the random laws")
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="the traceback, if the rule raises"
     )

@@ -1,6 +1,7 @@
-"""The text that the lab's models learn: eight plays of Shakespeare, one token per byte.
+"""The texts that the lab's models learn, one token per byte: prose, source code, a table.
 
-The last tenth is held out: no model of the lab has been trained on it. See NOTICE for the source.
+The last tenth of each is held out: no model of the lab has been trained on it. NOTICE has their
+sources, scripts/make_corpus.py makes them.
 """
 
 import lzma
@@ -9,33 +10,46 @@ from importlib import resources
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["FILE_NAME", "VOCAB", "decode", "encode", "held_out_tokens", "load", "train_tokens"]
+__all__ = [
+    "FILES", "VOCAB", "decode", "encode", "held_out_tokens", "load", "mixed_tokens", "train_tokens",
+]  # fmt: skip
 
-FILE_NAME = "shakespeare.txt.xz"
+FILES = {
+    "shakespeare": "shakespeare.txt.xz",  # eight plays
+    "python": "python.txt.xz",  # modules of Python's standard library
+    "unicode": "unicode.txt.xz",  # a line for each of many characters, shuffled
+}
 VOCAB = 256  # bytes
 
 Tokens = NDArray[np.int64]
 
 
-def load() -> bytes:
-    """The whole corpus in plain ASCII; OSError if the file is missing or damaged."""
-    path = resources.files("lab") / "data" / FILE_NAME
+def load(text: str = "shakespeare") -> bytes:
+    """A whole text in plain ASCII; OSError if the file is missing or damaged."""
+    if text not in FILES:
+        raise ValueError(f"text={text!r} must be one of {sorted(FILES)}")
+    path = resources.files("lab") / "data" / FILES[text]
     try:
         return lzma.decompress(path.read_bytes())
     except lzma.LZMAError as error:
         raise OSError(f"corpus {path} is damaged: {error}") from error
 
 
-def train_tokens() -> Tokens:
+def train_tokens(text: str = "shakespeare") -> Tokens:
     """The first nine tenths, (N,) tokens."""
-    tokens = _tokens(load())
+    tokens = _tokens(load(text))
     return tokens[: _train_length(tokens)]
 
 
-def held_out_tokens() -> Tokens:
+def held_out_tokens(text: str = "shakespeare") -> Tokens:
     """The last tenth, (N,) tokens."""
-    tokens = _tokens(load())
+    tokens = _tokens(load(text))
     return tokens[_train_length(tokens) :]
+
+
+def mixed_tokens() -> Tokens:
+    """What the mixed models learn: the first nine tenths of all texts, one after the other."""
+    return np.concatenate([train_tokens(text) for text in FILES])
 
 
 def encode(text: str) -> Tokens:

@@ -1,8 +1,9 @@
-"""Printed numbers of the papers, cell by cell, each with the formula that should give it.
+"""Every printed number that the lab recomputes, paper by paper, and what became of it.
 
-A printed number is kept as text, "1.60", because its decimals say how closely it can be checked.
-Every number is a `Cell`: a table entry as much as an edge read off a figure, for which the formula
-is the reading. A further table is one more tuple of cells.
+A printed number is a `Cell`: a table entry as much as an edge read off a figure, for which the
+formula is the reading. Cells stand in pages, one a table of a paper; a further table is one more
+page. A cell agrees, or it is an exception that is named with its reason: no tolerance is ever
+widened. Cells that a paper only measured are kept beside them and not counted.
 
 >>> cell = TABLE_1[-2]
 >>> cell.row, cell.column, cell.printed
@@ -11,176 +12,155 @@ is the reading. A further table is one more tuple of cells.
 True
 """
 
-import re
-from bisect import bisect_left
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from __future__ import annotations
 
-from lab.theory import best_gamma, ops_factor, walltime_speedup
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-LEVIATHAN = "Leviathan, Kalman, Matias 2023 (arXiv 2211.17192v2)"
-SUN = "Sun et al. 2024 (arXiv 2403.10444)"
-ROUNDING_TIE = 1e-12  # relative: a value so close to halfway may be printed either way
+from lab import paper_leviathan, paper_servers, paper_successors, paper_trees
+from lab.paper_cell import Cell, Rounded
+from lab.paper_figures import (
+    FIGURE_2,
+    FIGURE_3,
+    FIGURE_3_ALPHAS,
+    FIGURE_3_STARTS,
+    FIGURE_4,
+    figure_3_edge,
+    figure_3_start,
+)
+from lab.paper_leviathan import LEVIATHAN, MISPRINTS, TABLE_1
+from lab.paper_successors import BLOCK_GAINS, SUN
+
+__all__ = [
+    "BLOCK_GAINS",
+    "CELLS",
+    "FIGURE_2",
+    "FIGURE_3",
+    "FIGURE_3_ALPHAS",
+    "FIGURE_3_STARTS",
+    "FIGURE_4",
+    "LEVIATHAN",
+    "MISPRINTS",
+    "PAGES",
+    "SUN",
+    "TABLE_1",
+    "Cell",
+    "Count",
+    "Page",
+    "Rounded",
+    "count",
+    "figure_3_edge",
+    "figure_3_start",
+    "sentence",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One printed number.
+class Page:
+    """A table of a paper, or a part of one, as it is shown."""
 
-    Attributes
-    ----------
-    source : the paper
-    table : "Table 1", "Figure 3"
-    row, column : as the paper heads them
-    printed : the number as printed, decimals kept
-    inputs : what the paper puts into the formula, by argument name
-    formula : called with the inputs, gives the number; None where the paper measured it
+    title: str
+    cells: tuple[Cell, ...]
+
+    @property
+    def source(self) -> str:
+        """The paper, the same for all cells."""
+        (source,) = {cell.source for cell in self.cells}
+        return source
+
+    @property
+    def checked(self) -> tuple[Cell, ...]:
+        """The cells that a formula should give."""
+        return tuple(cell for cell in self.cells if cell.formula is not None)
+
+    @property
+    def measured(self) -> tuple[Cell, ...]:
+        """The cells that were only measured."""
+        return tuple(cell for cell in self.cells if cell.formula is None)
+
+    @property
+    def formulas(self) -> tuple[str, ...]:
+        """The functions behind its cells, in order: "theory.ops_factor", .."""
+        found = [cell.formula for cell in self.checked if cell.formula is not None]
+        names = [f"{f.__module__.removeprefix('lab.')}.{f.__name__}" for f in found]
+        return tuple(dict.fromkeys(names))
+
+
+_L, _S = paper_leviathan, paper_successors
+PAGES: tuple[Page, ...] = (
+    Page("Table 1: operations and speed, c = ĉ = 0", TABLE_1),
+    Page("Table 2: T5-XXL with T5 drafts", _L.TABLE_2),
+    Page("Table 3: α", _L.TABLE_3),
+    Page("Table 4: speed, expected (Thm 3.8) and measured", (*_L.TABLE_4, *_L.TABLE_4_MEASURED)),
+    Page("Table 4: c from bytes and layers, one number fitted for all three", _L.TABLE_4_COSTS),
+    Page("Table 5: α under lenience, EnDe, T = 1", _L.TABLE_5),
+    Page("A.5: speed under lenience, T = 1, the best γ (Thm 3.8)", _L.LENIENT_AT_1),
+    Page("A.5: speed under lenience, T = 0, γ = 8 (Thm 3.8)", _L.LENIENT_AT_0),
+    Page("Figure 2: the ends of its curves, eq. (1)", FIGURE_2),
+    Page("Figure 3: where its curves start", FIGURE_3_STARTS),
+    Page(
+        "Figure 3: the α at which the best γ goes up by one",
+        tuple(sorted(FIGURE_3, key=lambda cell: int(cell.inputs["gamma"]))),
+    ),
+    Page("Figure 4: the ends of its curves, c = ĉ = 0", FIGURE_4),
+    Page("Numbers in the text", _L.TEXT),
+    Page("Table 1: Chinchilla 70B with 4B, K = 4", _S.CHEN_TABLE_1),
+    Page("Table 1: a step verified, in %, by width", paper_trees.SPECINFER_TABLE_1),
+    Page("Table 2: tokens a step, by width", paper_trees.SPECINFER_TABLE_2),
+    Page("Table 3: multi-step over naive sampling", paper_trees.SPECINFER_TABLE_3),
+    Page("Proposition 3.4: the best tree, P = (.6, .2, .1) (worked)", paper_trees.SEQUOIA_TREE),
+    Page("Table 1: one A100, 24.2 ms a token without drafts", paper_trees.SEQUOIA_TABLE_1),
+    Page("Table 2: weights off the L40, 5.7 s a token without drafts", paper_trees.SEQUOIA_TABLE_2),
+    Page("Toy: accepted drafts a round; γ = 2 is the paper's, the others are worked", _S.BLOCK_TOY),
+    Page(f"PaLM-2-S with XXS, γ = 8: speeds from tokens and one c, {_S.BLOCK_C}", _S.BLOCK_SPEEDS),
+    Page("Its gains, block over token, γ = 8", _S.BLOCK_DATASETS),
+    Page("Gains of the mean by γ", BLOCK_GAINS),
+    Page("Llama-2 70B with 7B: what an adaptive length gains", _S.SPECDEC_GAINS),
+    Page("The stopping threshold, and a run (worked)", _S.SPECDEC_STOP),
+    Page("A draft that has a draft, α = .8, b = .6, c1 = .1, c2 = .01 (worked)", _S.CASCADES),
+    Page("Drafts of the next round (worked)", _S.HEURISTIC),
+    Page("Tables 1-3: T_AR / T_SD", paper_servers.MAGICDEC_GAINS),
+    Page("Speeds", paper_servers.GPT_FAST_SPEEDS),
+    Page("c of quantised drafts beside their ratio of bytes (worked)", paper_servers.GPT_FAST_C),
+)  # fmt: skip
+CELLS: tuple[Cell, ...] = tuple(cell for page in PAGES for cell in page.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many cells; those that were only measured are in no other number."""
+
+    cells: int
+    agree: int
+    exceptions: int
+    worked: int
+    measured: int
+
+
+def count(cells: Iterable[Cell]) -> Count:
+    """What became of some cells. `worked`: of those checked, no paper prints them."""
+    cells = tuple(cells)
+    statuses = [cell.status for cell in cells]
+    measured, agree = statuses.count("measured only"), statuses.count("agrees")
+    worked = sum(cell.worked for cell in cells)
+    checked = len(cells) - measured
+    return Count(checked, agree, checked - agree, worked, measured)
+
+
+def sentence(cell: Cell) -> str:
+    """What there is to say of an exception: printed, recomputed, what the rounding of the printed
+    inputs allows, and the reason.
+
+    Raises
+    ------
+    ValueError
+        For a cell that is no exception.
     """
-
-    source: str
-    table: str
-    row: str
-    column: str
-    printed: str
-    inputs: Mapping[str, float] = field(hash=False)
-    formula: Callable[..., float] | None = None
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"-?\d+(\.\d+)?", self.printed):
-            raise ValueError(f"printed must be a decimal number, got {self.printed!r}")
-
-    @property
-    def value(self) -> float:
-        """The printed number as a float."""
-        return float(self.printed)
-
-    @property
-    def decimals(self) -> int:
-        """Digits printed after the point."""
-        return len(self.printed.partition(".")[2])
-
-    def recompute(self) -> float:
-        """The formula's number for the paper's inputs, unrounded."""
-        if self.formula is None:
-            raise ValueError(f"{self.table}, {self.row}, {self.column}: formula is None (measured)")
-        return self.formula(**self.inputs)
-
-    def agrees(self, value: float) -> bool:
-        """Whether `value`, rounded to the printed decimals, is the printed number.
-
-        Halfway between two prints the last bit of a float would decide, and authors round half
-        up or half to even as they like: there both neighbours agree.
-        """
-        slack = ROUNDING_TIE * abs(value)
-        nearby = (value - slack, value, value + slack)
-        return self.printed in {format(x, f"z.{self.decimals}f") for x in nearby}
-
-
-# ---- Table 1: operations and speed for several alpha and gamma, c = c_hat = 0 ---------------
-
-
-def _table_1(alpha: float, gamma: int, ops: str, speed: str) -> tuple[Cell, Cell]:
-    row = f"α = {alpha}, γ = {gamma}"
-    given = {"alpha": alpha, "gamma": gamma}
+    if not cell.exception:
+        raise ValueError(f"cell must be an exception, got {cell.name}, which {cell.status}")
+    given, low, high = map(cell.digits, (cell.recompute(), *cell.reach()))
+    reach = "which covers it" if cell.within_reach else f"never {cell.printed}"
     return (
-        Cell(LEVIATHAN, "Table 1", row, "OPERATIONS", ops, given | {"c_hat": 0.0}, ops_factor),
-        Cell(LEVIATHAN, "Table 1", row, "SPEED", speed, given | {"c": 0.0}, walltime_speedup),
+        f"{cell.name}: {cell.printed} is printed, the formula gives {given}; rounded inputs allow "
+        f"{low} to {high}, {reach}: {cell.exception}."
     )
-
-
-TABLE_1: tuple[Cell, ...] = (
-    *_table_1(0.6, 2, "1.53", "1.96"),
-    *_table_1(0.7, 3, "1.58", "2.53"),
-    *_table_1(0.8, 2, "1.23", "2.44"),
-    *_table_1(0.8, 5, "1.63", "3.69"),
-    *_table_1(0.9, 2, "1.11", "2.71"),
-    *_table_1(0.9, 10, "1.60", "6.86"),
-)
-
-# ---- Figure 3: the best gamma as alpha grows, one staircase per c ---------------------------
-
-FIGURE_3_ALPHAS = tuple(k / 1000 for k in range(500, 900))  # the grid on which the steps are drawn
-
-
-def figure_3_start(c: float) -> int:
-    """The best gamma at the left end of the figure, alpha = .5."""
-    gamma: int = best_gamma(FIGURE_3_ALPHAS[0], c)[0]
-    return gamma
-
-
-def figure_3_edge(c: float, gamma: int) -> float:
-    """The first alpha of the figure's grid whose best gamma is `gamma` or more.
-
-    The best gamma never falls as alpha grows, so the edge is bisected.
-    """
-    edge = bisect_left(FIGURE_3_ALPHAS, gamma, key=lambda alpha: best_gamma(alpha, c)[0])
-    if edge == len(FIGURE_3_ALPHAS):
-        raise ValueError(
-            f"gamma={gamma} must be a best gamma between alpha={FIGURE_3_ALPHAS[0]} and "
-            f"alpha={FIGURE_3_ALPHAS[-1]} at c={c}"
-        )
-    return FIGURE_3_ALPHAS[edge]
-
-
-def _start(c: float, gamma: str) -> Cell:
-    return Cell(LEVIATHAN, "Figure 3", f"c = {c}", "γ at α = .5", gamma, {"c": c}, figure_3_start)
-
-
-def _staircase(c: float, start: int, edges: str) -> tuple[Cell, ...]:
-    """Cells of the edges start → start + 1, start + 1 → start + 2, ... in order."""
-    return tuple(
-        Cell(
-            LEVIATHAN,
-            "Figure 3",
-            f"c = {c}",
-            f"α where γ becomes {gamma}",
-            f"0{alpha}",
-            {"c": c, "gamma": gamma},
-            figure_3_edge,
-        )
-        for gamma, alpha in enumerate(edges.split(), start + 1)
-    )
-
-
-FIGURE_3_STARTS: tuple[Cell, ...] = (
-    _start(0.01, "5"),
-    _start(0.02, "4"),
-    _start(0.05, "3"),
-    _start(0.1, "2"),
-)
-
-FIGURE_3: tuple[Cell, ...] = (
-    *_staircase(
-        0.01,
-        5,
-        ".519 .580 .630 .671 .705 .734 .758 .779 .798 .813"
-        " .827 .840 .851 .861 .869 .877 .885 .891 .897",
-    ),
-    *_staircase(
-        0.02,
-        4,
-        ".517 .591 .649 .695 .733 .763 .789 .810 .828 .844 .857 .869 .879 .888 .896",
-    ),
-    *_staircase(0.05, 3, ".543 .634 .700 .750 .789 .819 .843 .862 .878 .891"),
-    *_staircase(0.1, 2, ".534 .653 .733 .788 .828 .858 .880 .898"),
-)
-
-# ---- What block verification gains over the token rule, measured ----------------------------
-
-
-def block_gain(token: float, block: float) -> float:
-    """Percent more tokens a call."""
-    return 100 * (block / token - 1)
-
-
-def _block_gain(gamma: int, token: str, block: str, gain: str) -> Cell:
-    given = {"token": float(token), "block": float(block)}
-    table = "block efficiency, means of eight datasets, PaLM-2-S with draft PaLM-2-XXS"
-    return Cell(SUN, table, f"γ = {gamma}", "improvement, %", gain, given, block_gain)
-
-
-BLOCK_GAINS: tuple[Cell, ...] = (
-    _block_gain(4, "2.89", "2.99", "3.46"),
-    _block_gain(6, "3.23", "3.43", "6.19"),
-    _block_gain(8, "3.41", "3.70", "8.50"),
-)

@@ -72,36 +72,67 @@ def _acceptances(target_token_probs: Texts, draft_token_probs: Texts) -> list[Fl
     return [np.minimum(p, q) / p for p, q in zip(target, draft, strict=True)]
 
 
-def _replayed(accept: Sequence[Floats], gamma: int) -> Estimate:
+def rounds_along(accept: Sequence[Floats], gamma: int, blocks: int | None = None) -> Floats:
+    """Expected whole rounds along texts, by the drafts they accept at least: all that `replay`
+    knows of a gamma, cluster by cluster.
+
+    Column sums r give tokens per call, sum(r) / r[0], survival at draft i, r[i] / r[0], and
+    acceptance there given that it was reached, r[i] / r[i - 1].
+
+    Parameters
+    ----------
+    accept : for each text (n,) the probability that its token is accepted if it is drafted
+    gamma : drafts per round, >= 0
+    blocks : clusters that a single text is cut into; None: as many as `replay` makes
+
+    Returns
+    -------
+    (G, gamma + 1)
+        G texts of more than gamma tokens, or blocks of a single one.
+
+    Raises
+    ------
+    ValueError
+        No text is longer than gamma.
+    """
     walks = [_walk(a, gamma) for a in accept if len(a) > gamma]
     if not walks:
         raise ValueError(
             f"gammas: gamma={gamma} needs a text of more than {gamma} tokens, "
             f"the longest has {max(len(a) for a in accept)}"
         )
-    starts = [start for start, _ in walks]
-    which = row_labels(starts)
+    which = row_labels([starts for starts, _ in walks])
     if len(walks) == 1:
-        n = len(starts[0])
-        blocks = max(1, min(BLOCKS, n // (BLOCK_ROUNDS * (gamma + 1))))
-        which = np.arange(n) * blocks // n
-    calls = np.bincount(which, np.concatenate(starts))
-    tokens = np.bincount(which, np.concatenate([start * mean for start, mean in walks]))
+        n = len(which)
+        which = np.arange(n) * (blocks or blocks_of(n + gamma, gamma)) // n
+    rounds = np.concatenate([starts[:, None] * reached for starts, reached in walks])
+    return np.stack([np.bincount(which, column) for column in rounds.T], axis=1)
+
+
+def blocks_of(n: int, gamma: int) -> int:
+    """How many clusters a single text of n tokens is cut into."""
+    return max(1, min(BLOCKS, (n - gamma) // (BLOCK_ROUNDS * (gamma + 1))))
+
+
+def _replayed(accept: Sequence[Floats], gamma: int) -> Estimate:
+    rounds = rounds_along(accept, gamma)
+    places = sum(max(0, len(a) - gamma) for a in accept)
     name = f"tokens per call by replay, γ = {gamma}"
-    return estimate(name, clustered_ratio(tokens, calls), len(which), 1.0, gamma + 1.0)
+    mean = clustered_ratio(rounds.sum(axis=1), rounds[:, 0])
+    return estimate(name, mean, places, 1.0, gamma + 1.0)
 
 
 def _walk(accept: Floats, gamma: int) -> tuple[Floats, Floats]:
     """Rounds along one text: accept (n,) -> for each of the first n - gamma positions the
-    probability that a round starts there, and the mean tokens of that round."""
+    probability that a round starts there, and (n - gamma, gamma + 1) that it then accepts at least
+    so many drafts."""
     whole = len(accept) - gamma
     inside = np.zeros((whole, gamma))  # [s, -j]: a round from s - j reaches s with its token j
-    reached, tokens = np.ones(whole), np.ones(whole)
+    reached = np.ones((whole, gamma + 1))
     for j in range(1, gamma + 1):
-        reached *= accept[j - 1 : j - 1 + whole]  # its first j drafts accepted
-        tokens += reached
-        inside[j:, -j] = reached[:-j]
+        reached[:, j] = reached[:, j - 1] * accept[j - 1 : j - 1 + whole]
+        inside[j:, -j] = reached[:-j, j]
     starts = np.zeros(gamma + whole)  # none before the text
     for s in range(whole):  # s is token 0, 1, ... or gamma of its round
         starts[gamma + s] = 1 - starts[s : s + gamma] @ inside[s]
-    return np.maximum(starts[gamma:], 0.0), tokens
+    return np.maximum(starts[gamma:], 0.0), reached

@@ -4,7 +4,8 @@ Leviathan, Kalman, Matias 2023 (arXiv 2211.17192), in its letters: p = target, q
 al. and several projects swap them), gamma = drafts per round, beta = Σ min(p, q) at one position,
 alpha = E[beta], c = time of one draft run / time of one target run, c_hat = the same ratio for
 operations. `verify_cost` is ours: v(gamma) = T(gamma + 1 rows) / T(1 row) of the target; the paper
-takes it to be 1, and v(0) is 1 by definition.
+takes it to be 1, and v(0) is 1 by definition. Formulas of the appendix and of later papers are in
+`lab.successors`, of rounds whose laws depend on the prefix in `lab.rule_laws`: both found here too.
 
 Arguments are floats or arrays that broadcast; floats give a float, arrays an array. What lies
 outside a formula's domain raises a ValueError naming the argument, its value and what is allowed.
@@ -19,6 +20,21 @@ from numpy.typing import ArrayLike
 
 from lab import domains, optimum
 from lab.domains import Floats
+from lab.rule_laws import block_tokens as block_tokens
+from lab.rule_laws import tokens_by_position as tokens_by_position
+from lab.successors import beam_rows as beam_rows
+from lab.successors import c_from_bytes as c_from_bytes
+from lab.successors import cascade_phi as cascade_phi
+from lab.successors import cascade_speedup as cascade_speedup
+from lab.successors import cascade_tokens as cascade_tokens
+from lab.successors import greedy_tree_value as greedy_tree_value
+from lab.successors import lenient_at_zero as lenient_at_zero
+from lab.successors import next_gamma as next_gamma
+from lab.successors import one_shot_acceptance as one_shot_acceptance
+from lab.successors import speedup_from_times as speedup_from_times
+from lab.successors import stop_threshold as stop_threshold
+from lab.successors import t5_step_weights as t5_step_weights
+from lab.successors import tree_value as tree_value
 
 FloatOrArray = Any  # a float for floats, an array for arrays: NumPy types its ufuncs so, too
 VerifyCost = float | Callable[[int], float]
@@ -294,6 +310,30 @@ def speedup_limit(
     verify, least = _verify(verify_cost), domains.positive("least_verify_cost", least_verify_cost)
     limits = [optimum.supremum(*cell, verify, least) for cell in cells]
     return _plain(np.array(limits, dtype=np.float64).reshape(shape))
+
+
+# ---- An oracle (section 3.5) ----------------------------------------------------------------
+
+
+def oracle_speedup(alpha: ArrayLike, c: ArrayLike) -> FloatOrArray:
+    """Speed-up with an oracle that tells how many drafts will be accepted, so that none is wasted.
+
+    A round has 1 / (1 - alpha) tokens, `expected_tokens` at gamma = inf, and drafts all of them but
+    one: 1 / (1 - alpha + c alpha). Where c > 1 it drafts nothing: 1.
+    """
+    alphas, costs = domains.alphas(alpha), domains.costs("c", c)
+    with np.errstate(divide="ignore"):
+        return _plain(1 / (1 - alphas * (1 - np.minimum(costs, 1.0))))
+
+
+def oracle_gain(alpha: ArrayLike, c: ArrayLike) -> FloatOrArray:
+    """Factor by which `oracle_speedup` exceeds the best fixed gamma ("up to ~60%", section 3.5).
+
+    1 at alpha = 0 or 1, at c = 0 (any gamma is free), and for c >= 1, where neither drafts.
+    """
+    known, fixed = np.asarray(oracle_speedup(alpha, c)), np.asarray(speedup_limit(alpha, c))
+    both = np.isinf(known) & np.isinf(fixed)  # alpha = 1, c = 0
+    return _plain(np.divide(known, fixed, out=np.ones_like(known), where=~both))
 
 
 # ---- Behind the formulas --------------------------------------------------------------------

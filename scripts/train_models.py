@@ -1,9 +1,10 @@
-"""Train the byte-level target and its two drafts, and write lab/data/*.npz and models.json.
+"""Train the byte-level targets and their drafts, and write lab/data/*.npz and models.json.
 
+One target learns Shakespeare, one ("mixed") prose, source code and a table; each has two drafts.
 The number of tokens is fixed, not the time: the same seed on the same machine gives the same
 weights. Ctrl-C saves what was done; the same command goes on from there.
 
-    python scripts/train_models.py                    about 20 minutes on one core
+    python scripts/train_models.py                    about 45 minutes on one core
     python scripts/train_models.py --fast --out models
 """
 
@@ -24,26 +25,23 @@ from lab.config import ModelConfig
 from lab.files import replacing
 from lab.train import Recipe, Trainer
 
+TARGET = ModelConfig(vocab=256, d_model=128, n_layers=4, n_heads=4, d_ff=336)
+DRAFT_2L = ModelConfig(vocab=256, d_model=64, n_layers=2, n_heads=4, d_ff=192)
+DRAFT_1L = ModelConfig(vocab=256, d_model=32, n_layers=1, n_heads=2, d_ff=96)
 MODELS = {
-    "target": (
-        ModelConfig(vocab=256, d_model=128, n_layers=4, n_heads=4, d_ff=336),
-        Recipe(tokens=7_000_000, batch_tokens=512),
-    ),
-    "draft_2l": (
-        ModelConfig(vocab=256, d_model=64, n_layers=2, n_heads=4, d_ff=192),
-        Recipe(tokens=7_000_000, batch_tokens=512, lr=4e-3),
-    ),
-    "draft_1l": (
-        ModelConfig(vocab=256, d_model=32, n_layers=1, n_heads=2, d_ff=96),
-        Recipe(tokens=7_000_000, batch_tokens=512, lr=8e-3),
-    ),
+    "target": (TARGET, Recipe(tokens=7_000_000, batch_tokens=512)),
+    "draft_2l": (DRAFT_2L, Recipe(tokens=7_000_000, batch_tokens=512, lr=4e-3)),
+    "draft_1l": (DRAFT_1L, Recipe(tokens=7_000_000, batch_tokens=512, lr=8e-3)),
+    "mixed_target": (TARGET, Recipe(tokens=10_000_000, batch_tokens=512)),
+    "mixed_2l": (DRAFT_2L, Recipe(tokens=7_000_000, batch_tokens=512, lr=4e-3)),
+    "mixed_1l": (DRAFT_1L, Recipe(tokens=7_000_000, batch_tokens=512, lr=8e-3)),
 }
 FAST = 50  # --fast trains on this many times fewer tokens
 SAVE_EVERY = 30.0  # seconds
 CONTEXTS = (128, 256)
 MEASURED = (
     "mean cross-entropy in nats per byte of the stored float16 weights over windows that do not "
-    "overlap, every position of a window counted; held out: the last tenth of the corpus; train: "
+    "overlap, every position of a window counted; held out: the last tenth of a text; train: "
     "as many bytes from its start"
 )
 
@@ -99,12 +97,31 @@ def train(trainer: Trainer, name: str, state: Path, stop: Stop) -> None:
     trainer.save_state(state)
 
 
-def describe(trainer: Trainer, path: Path) -> dict[str, object]:
+def learns_all(name: str) -> bool:
+    """Whether a model learns all texts, not Shakespeare alone."""
+    return name.startswith("mixed_")
+
+
+def describe(name: str, trainer: Trainer, path: Path) -> dict[str, object]:
     """What models.json says of one model. Losses are those of the stored float16 weights."""
     model = checkpoint.load(path)
     params, config = model.params(), model.config
-    held_out, seen = corpus.held_out_tokens(), trainer.tokens[: len(corpus.held_out_tokens())]
-    sizes = {name: value.size for name, value in params.items()}
+    sizes = {key: value.size for key, value in params.items()}
+
+    def losses(text: str, held_out: bool) -> dict[str, float]:
+        tokens = corpus.held_out_tokens(text)
+        if not held_out:
+            tokens = corpus.train_tokens(text)[: len(tokens)]
+        return {
+            f"context {context}": round(held_out_loss(config, params, tokens, context), 4)
+            for context in CONTEXTS
+        }
+
+    def by_text(held_out: bool) -> dict[str, object]:
+        if not learns_all(name):
+            return {**losses("shakespeare", held_out)}
+        return {text: losses(text, held_out) for text in corpus.FILES}
+
     return {
         "file": path.name,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
@@ -113,14 +130,8 @@ def describe(trainer: Trainer, path: Path) -> dict[str, object]:
         "seed": trainer.seed,
         "tokens": trainer.recipe.steps * trainer.recipe.batch_tokens,
         "recipe": asdict(trainer.recipe),
-        "held_out_nats_per_byte": {
-            f"context {context}": round(held_out_loss(config, params, held_out, context), 4)
-            for context in CONTEXTS
-        },
-        "train_nats_per_byte": {
-            f"context {context}": round(held_out_loss(config, params, seen, context), 4)
-            for context in CONTEXTS
-        },
+        "held_out_nats_per_byte": by_text(held_out=True),
+        "train_nats_per_byte": by_text(held_out=False),
     }
 
 
@@ -128,12 +139,14 @@ def update_report(path: Path, name: str, entry: dict[str, object]) -> None:
     """Enter one model into models.json; what it says of the others stays."""
     report = json.loads(path.read_text()) if path.exists() else {"models": {}}
     report["models"][name] = entry
-    text = corpus.load()
     report["corpus"] = {
-        "file": corpus.FILE_NAME,
-        "bytes": len(text),
-        "held_out_bytes": len(corpus.held_out_tokens()),
-        "sha256_of_text": hashlib.sha256(text).hexdigest(),
+        text: {
+            "file": corpus.FILES[text],
+            "bytes": len(corpus.load(text)),
+            "held_out_bytes": len(corpus.held_out_tokens(text)),
+            "sha256_of_text": hashlib.sha256(corpus.load(text)).hexdigest(),
+        }
+        for text in corpus.FILES
     }
     report["measured"] = MEASURED
     with replacing(path) as partial:
@@ -153,11 +166,12 @@ def main(argv: list[str] | None = None) -> int:
 
     keep_freed_memory()
     args.out.mkdir(parents=True, exist_ok=True)
-    tokens, stop = corpus.train_tokens(), Stop()
+    stop = Stop()
     for name in args.only or MODELS:
         config, recipe = MODELS[name]
         if args.fast:
             recipe = replace(recipe, tokens=recipe.tokens // FAST)
+        tokens = corpus.mixed_tokens() if learns_all(name) else corpus.train_tokens()
         trainer = Trainer(config, recipe, tokens, args.seed)
         state = args.scratch / f"{name}.npz"
         train(trainer, name, state, stop)
@@ -166,7 +180,7 @@ def main(argv: list[str] | None = None) -> int:
             return 130
         path = args.out / f"{name}.npz"
         checkpoint.save(path, config, trainer.params)
-        entry = describe(trainer, path)
+        entry = describe(name, trainer, path)
         update_report(args.out / "models.json", name, entry)
         print(f"{name}: {path}, held out {entry['held_out_nats_per_byte']} nats per byte")
     for name in args.only or MODELS:  # not before: a finished model is not trained again

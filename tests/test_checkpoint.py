@@ -152,9 +152,10 @@ def report():
 
 def test_trained_models_are_the_ones_their_report_describes(report):
     data = resources.files("lab") / "data"
-    text = corpus.load()
-    assert report["corpus"]["sha256_of_text"] == hashlib.sha256(text).hexdigest()
-    assert report["corpus"]["held_out_bytes"] == len(corpus.held_out_tokens())
+    assert set(report["corpus"]) == set(corpus.FILES)
+    for text, entry in report["corpus"].items():
+        assert entry["sha256_of_text"] == hashlib.sha256(corpus.load(text)).hexdigest()
+        assert entry["held_out_bytes"] == len(corpus.held_out_tokens(text))
     for name in checkpoint.TRAINED:
         entry = report["models"][name]
         content = (data / entry["file"]).read_bytes()
@@ -163,7 +164,7 @@ def test_trained_models_are_the_ones_their_report_describes(report):
         sizes = {key: value.size for key, value in model.params().items()}
         assert entry["parameters"] == sum(sizes.values())
         assert (model.vocab, model.max_len) == (256, 512)
-    assert sum(path.stat().st_size for path in data.iterdir()) < 4e6
+    assert sum(path.stat().st_size for path in data.iterdir()) < 6e6
 
 
 def test_trained_models_have_the_sizes_they_are_said_to_have():
@@ -172,27 +173,42 @@ def test_trained_models_have_the_sizes_they_are_said_to_have():
         for name in checkpoint.TRAINED
         for config in [checkpoint.load_trained(name).config]
     }
-    assert sizes == {"target": (4, 128), "draft_2l": (2, 64), "draft_1l": (1, 32)}
+    assert sizes == {
+        f"{learned}{name}": size
+        for learned, names in (("", ("target", "draft_2l", "draft_1l")),
+                               ("mixed_", ("target", "2l", "1l")))
+        for name, size in zip(names, ((4, 128), (2, 64), (1, 32)), strict=True)
+    }  # fmt: skip
     params = checkpoint.load_trained("target").params()
     assert sum(v.size for name, v in params.items() if name != "embedding") == 812_160
 
 
 def test_held_out_loss_of_the_report_is_that_of_the_cached_forward_pass(report):
-    """The transformer with its cache, on 20 windows of the held-out play.
+    """The transformer with its cache, on 20 windows of a held-out text.
 
-    The mean of twenty windows of 128 bytes has a standard error of about 0.05 nats.
+    The mean of twenty windows of 128 bytes has a standard error of about 0.05 nats (plays, table)
+    or 0.1 (source code).
     """
-    tokens = corpus.held_out_tokens()
-    for name in checkpoint.TRAINED:
-        model = checkpoint.load_trained(name)
+    cases = [
+        (name, text, held_out)
+        for name in checkpoint.TRAINED
+        for found in [report["models"][name]["held_out_nats_per_byte"]]
+        for text, held_out in (
+            found if name.startswith("mixed") else {"shakespeare": found}
+        ).items()
+    ]
+    assert len(cases) == 3 + 9
+    for name, text, held_out in cases:
+        model, tokens = checkpoint.load_trained(name), corpus.held_out_tokens(text)
         losses = []
-        for start in range(0, 100_000, 5_000):
+        step = (len(tokens) - 129) // 20
+        for start in range(0, 20 * step, step):
             window = tokens[start : start + 129]
             logits = model.forward(window[:-1], model.new_cache()).astype(np.float64)
             log_mass = np.log(np.exp(logits).sum(axis=-1))
             losses.append((log_mass - logits[np.arange(128), window[1:]]).mean())
-        expected = report["models"][name]["held_out_nats_per_byte"]["context 128"]
-        assert np.mean(losses) == pytest.approx(expected, abs=0.15)
+        within = 0.3 if text == "python" else 0.15
+        assert np.mean(losses) == pytest.approx(held_out["context 128"], abs=within), (name, text)
 
 
 def test_an_unknown_trained_model_is_named():

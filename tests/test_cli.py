@@ -1,6 +1,5 @@
 """The command: exit codes, what is printed where, JSON, and options."""
 
-import argparse
 import json
 import os
 import re
@@ -12,7 +11,7 @@ import broken_rules
 import pytest
 
 from lab.certificate import Certificate, Violation
-from lab.cli import COMMANDS, gammas, main
+from lab.cli import COMMANDS, main
 from lab.guest import Interrupted, OutOfTime
 
 RULES = Path(__file__).with_name("audited_rules.py")
@@ -258,29 +257,51 @@ def test_every_gamma_is_certified_and_long_lines_are_folded(speclab, monkeypatch
     assert max(map(len, out.splitlines())) <= WIDTH
 
 
-# ---- The command ------------------------------------------------------------------------------
+# ---- replay -----------------------------------------------------------------------------------
+
+
+def test_a_file_is_replayed(speclab, tmp_path):
+    file = tmp_path / "texts.jsonl"
+    file.write_text('{"agree": [true, true, false, true, true, false]}\n' * 30)
+    code, out, err = speclab("replay", file, "--gamma", "1..3", "--c", "0.1,0.8")
+    assert (code, err) == (0, "")
+    assert re.search(r"^2 +3\.000 +3\.000 +3\.000 ", out, re.M)  # a a r: three tokens a call
+    assert max(map(len, out.splitlines())) <= WIDTH
+    code, out, err = speclab("replay", file, "--gamma", "1..3", "--json")
+    assert (code, err) == (0, "")
+    assert {part.get("table") for part in parts_of(out)} > {"tokens", "hazards", "best"}
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
-    [("2", [2]), ("1..3", [1, 2, 3]), ("1,3", [1, 3]), ("3,1..2,2", [1, 2, 3]), ("10", [10])],
+    ("content", "told"),
+    [
+        (b"", "is empty: it has no line to replay."),
+        (b'{"agree": [true]}\n{"agree": 1}\n', ", line 2: agree must be true or false, got 1."),
+        (b'{"agree": [true, false]}', "gamma=8 needs a text of more than 8 tokens"),
+        (b"\xff", ", line 1: is not UTF-8."),
+    ],
 )
-def test_gammas(text, wanted):
-    assert gammas(text) == wanted
+def test_a_file_that_cannot_be_replayed(speclab, tmp_path, content, told):
+    file = tmp_path / "texts.jsonl"
+    file.write_bytes(content)
+    code, out, err = speclab("replay", file)
+    assert (code, out) == (2, "")
+    assert err.startswith("speclab: ")
+    assert told in " ".join(err.split())
+    code, out, err = speclab("replay", file, "--json")
+    assert (code, err) == (2, "")
+    assert told in says_of(out)[0]["says"]
 
 
-NO_GAMMAS = {
-    **dict.fromkeys(["", "-1", "1-3", "1..", "..3", "a", "1.5"], "must be like 2, 1..3 or 1,3"),
-    **dict.fromkeys(["0", "0..2", "100", "1..99999999999999"], "draft lengths within 1..99"),
-    "3..1": "has nothing from 3 to 1",
-}
+def test_the_seed_is_of_the_bootstrap(speclab, tmp_path):
+    file = tmp_path / "texts.jsonl"
+    pattern = [True, False, False, True, True, True, False]
+    file.write_text("".join(json.dumps({"agree": pattern * i}) + "\n" for i in range(2, 9)))
+    first, again, other = (speclab("replay", file, "--seed", seed)[1] for seed in (1, 1, 2))
+    assert first == again != other
 
 
-@pytest.mark.parametrize("text", NO_GAMMAS)
-def test_what_are_no_gammas(text):
-    with pytest.raises(argparse.ArgumentTypeError, match=re.escape(repr(text))) as told:
-        gammas(text)
-    assert NO_GAMMAS[text] in str(told.value)
+# ---- The command ------------------------------------------------------------------------------
 
 
 def test_without_a_command_there_is_help(speclab):
@@ -295,12 +316,21 @@ def test_help_says_what_the_exit_codes_mean(command, capsys):
         main([command, "--help"])
     out = capsys.readouterr().out
     assert done.value.code == 0
-    assert re.search(r"exit code: 0 \w+; 1 [\w ,]+; 2 the rule cannot be examined", out)
-    assert "1..3" in out
+    assert re.search(r"exit code: 0 \w+; (1 [\w ,]+; )?2 the (rule|file) cannot be \w+", out)
+    assert re.search(r"such as 2, 1\.\.3 or 1,3 \(1\.\.\d\)", out)
     assert max(map(len, out.splitlines())) <= WIDTH
 
 
-@pytest.mark.parametrize("options", [["audit"], ["audit", "token", "--gamma", "0"], ["nothing"]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["audit"],
+        ["audit", "token", "--gamma", "0"],
+        ["nothing"],
+        ["replay"],
+        ["replay", "x", "--c", "-1"],
+    ],
+)
 def test_wrong_usage_is_exit_2(options, capsys):
     with pytest.raises(SystemExit) as done:
         main(options)

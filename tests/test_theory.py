@@ -23,6 +23,8 @@ from lab.theory import (
     improvement_bound,
     ops_factor,
     ops_factor_with_catch_up,
+    oracle_gain,
+    oracle_speedup,
     speedup_limit,
     walltime_speedup,
 )
@@ -659,6 +661,33 @@ def test_corollary_3_9_holds_for_every_alpha_above_c(alpha, share):
 def test_the_best_gamma_never_falls_as_alpha_grows(c):
     gammas, _ = best_gamma(np.linspace(0, 0.97, 60), c)
     assert all(before <= after for before, after in pairwise(gammas))
+
+
+# ---- An oracle -------------------------------------------------------------------------------
+
+
+def test_an_oracle_drafts_what_will_be_accepted_and_no_more():
+    rng = np.random.default_rng([35, 0])
+    accepted = rng.geometric(1 - 0.8, 200_000) - 1  # drafts in a row that are accepted, per round
+    by_coins = (accepted + 1).sum() / (1 + 0.1 * accepted).sum()
+    # tokens per round, a tenth of a round: error .01 of 5, most of which cancels; here 4 of it
+    assert oracle_speedup(0.8, 0.1) == pytest.approx(by_coins, abs=0.03)
+    assert oracle_speedup(0.8, 0.1) == pytest.approx(5 / (1 + 0.1 * 4))
+    assert_allclose(oracle_speedup([0.0, 1.0, 1.0, 0.9], [0.5, 0.0, 0.2, 3.0]), [1, INF, 5, 1])
+    assert oracle_speedup(0.7, 0) == pytest.approx(expected_tokens(0.7, INF))
+
+
+def test_what_an_oracle_gains_over_the_best_fixed_gamma():
+    gains = {0.01: "1.226", 0.02: "1.331", 0.05: "1.475", 0.1: "1.534", 0.2: "1.505"}
+    assert {c: f"{oracle_gain(0.9, c):.3f}" for c in gains} == gains
+    alphas = np.arange(1, 946) / 1000
+    most = max(oracle_gain(alphas, c).max() for c in gains)
+    assert f"{most:.3f}" == "1.548"
+    assert f"{oracle_gain(alphas, 0.07).max():.3f}" == "1.556"  # "up to ~60%", section 3.5
+    assert_allclose(oracle_gain([0, 0.5, 1, 1, 0.9], [0.1, 0, 0, 0.5, 1]), 1)
+    assert oracle_gain(0.3, 0.5) == pytest.approx(1 / 0.85)  # a fixed gamma gains nothing here
+    with pytest.raises(ValueError, match="c must be finite"):
+        oracle_gain(0.5, -1)
 
 
 # ---- Bad input -----------------------------------------------------------------------------------

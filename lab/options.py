@@ -1,0 +1,51 @@
+"""Options that several subcommands of `speclab` have, and what their values may be."""
+
+from __future__ import annotations
+
+import argparse
+
+from lab import console, domains
+
+MOST_DRAFTS = 99
+
+
+def gammas(text: str) -> list[int]:
+    """An option that is draft lengths: 2, or 1..3, or 1,3."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dots, last = part.partition("..")
+        if not (first.isdecimal() and (last.isdecimal() or not dots)):
+            raise argparse.ArgumentTypeError(f"{text!r} must be like 2, 1..3 or 1,3")
+        least, most = int(first), int(last or first)
+        if least > most:
+            raise argparse.ArgumentTypeError(f"{text!r} has nothing from {least} to {most}")
+        if least < 1 or most > MOST_DRAFTS:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} must name draft lengths within 1..{MOST_DRAFTS}"
+            )
+        found.update(range(least, most + 1))
+    return sorted(found)
+
+
+def costs(text: str) -> list[float]:
+    """An option that is costs of a draft pass: 0.05, or 0.02,0.1."""
+    try:
+        return sorted({float(domains.costs("c", float(part))) for part in text.split(",")})
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be finite numbers of at least 0, such as 0.05 or 0.02,0.1"
+        ) from None
+
+
+def add_gamma(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument(
+        "--gamma",
+        type=gammas,
+        default=default,
+        help=f"drafts of a round, such as 2, 1..3 or 1,3 ({default})",
+    )
+
+
+def add_seed_and_json(parser: argparse.ArgumentParser, of: str) -> None:
+    parser.add_argument("--seed", type=console.whole_number, default=0, help=f"{of} (0)")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
