@@ -315,26 +315,26 @@ def test_a_violation_can_be_checked_by_hand():
     assert str(first).startswith(f"text {' '.join(map(str, first.text))} has probability")
 
 
-HIDDEN = np.random.default_rng(0)
+def test_a_rule_with_randomness_of_its_own():
+    hidden = np.random.default_rng(0)
 
+    def own_randomness(target_probs, draft_probs, drafts, dice):
+        if hidden.random() < 0.5:
+            return 0, dice.choose(target_probs[0])
+        return token_rule(target_probs, draft_probs, drafts, dice)
 
-def own_randomness(target_probs, draft_probs, drafts, dice):
-    if HIDDEN.random() < 0.5:
-        return 0, dice.choose(target_probs[0])
-    return token_rule(target_probs, draft_probs, drafts, dice)
-
-
-def raising(target_probs, draft_probs, drafts, dice):
-    raise ZeroDivisionError("1 / 0")
-
-
-@pytest.mark.parametrize(
-    ("rule", "message"), [(own_randomness, "not"), (raising, "ends in ZeroDivisionError: 1 / 0")]
-)
-def test_rules_that_misbehave(rule, message):
-    found = loop(*TWO, 1, chain_rule(rule))
+    found = loop(*TWO, 1, chain_rule(own_randomness))
     assert not found.holds
-    assert message in text_of(found)
+    assert "has a round of 2 questions, not 3, as before" in text_of(found)
+
+
+def test_a_rule_that_raises():
+    def raising(target_probs, draft_probs, drafts, dice):
+        raise ZeroDivisionError("1 / 0")
+
+    found = loop(*TWO, 1, chain_rule(raising))
+    assert not found.holds
+    assert "ends in ZeroDivisionError: 1 / 0" in text_of(found)
 
 
 def test_lossy_rules_do_not_hold():
@@ -366,21 +366,19 @@ def test_a_drafter_whose_law_is_another_one():
 
 
 def test_a_drafter_that_keeps_or_draws_something_outside_the_dice():
-    calls = []
+    calls, hidden = [], np.random.default_rng(0)
 
     def alternates(view, gamma, dice):
         calls.append(1)
         return Proposal(np.array([len(calls) % 2]))
 
     def throws(view, gamma, dice):
-        return Proposal(np.array([HIDDEN.integers(2)]))
+        return Proposal(np.array([hidden.integers(2)]))
 
     for propose in (alternates, throws):
         text = text_of(loop(TWO[0], FunctionDrafter(2, propose), 1))
-        told = ("has branches that add up to 0.", "leads, with the same answers, elsewhere")
-        assert any(sentence in text for sentence in told)  # which comes first is chance
-        if told[0] in text:
-            assert "not 1: a law is none, or something is drawn, or kept, outside the dice" in text
+        assert "has branches that add up to 0." in text
+        assert "not 1: a law is none, or something is drawn, or kept, outside the dice" in text
 
 
 def test_a_draft_cache_that_falls_behind_for_ever():
