@@ -28,16 +28,15 @@ class Report:
     def __init__(self, title: str, as_json: bool = False) -> None:
         self.as_json = as_json
         self.content: dict[str, Any] = {"title": title, "parts": []}
-        if not as_json:
-            print(f"{title}\n{'=' * len(title)}")
+        self._waiting = False  # is a line of progress on the terminal?
+        self._print(f"{title}\n{'=' * len(title)}")
 
     def section(self, heading: str, text: str = "") -> None:
         """A heading and how to read what follows."""
         self.content["parts"].append({"section": heading, "text": text})
-        if not self.as_json:
-            print(f"\n{heading}\n{'-' * len(heading)}")
-            if text:
-                print(folded(text))
+        self._print(f"\n{heading}\n{'-' * len(heading)}")
+        if text:
+            self._print(folded(text))
 
     def table(
         self,
@@ -60,11 +59,10 @@ class Report:
         if values is not None:
             part["values"] = [dict(row) for row in values]
         self.content["parts"].append(part)
-        if not self.as_json:
-            print(f"\n{title}")
-            cells = [[cell(value) for value in row] for row in rows]
-            numeric = ["right" if i else "left" for i in range(len(headers))]
-            print(tabulate(cells, headers=headers, disable_numparse=True, colalign=numeric))
+        cells = [[cell(value) for value in row] for row in rows]
+        numeric = ["right" if i else "left" for i in range(len(headers))]
+        self._print(f"\n{title}")
+        self._print(tabulate(cells, headers=headers, disable_numparse=True, colalign=numeric))
 
     def records(
         self,
@@ -85,11 +83,26 @@ class Report:
     def say(self, text: str, **values: Any) -> None:
         """An observation; `values` are the numbers it speaks of, for JSON."""
         self.content["parts"].append({"says": text, **({"values": values} if values else {})})
-        if not self.as_json:
-            print(folded(text))
+        self._print(folded(text))
+
+    def progress(self, line: str) -> None:
+        """What is going on, on a terminal that waits; the next output takes its place."""
+        if sys.stderr.isatty():
+            print(f"\r{line}\x1b[K", end="", file=sys.stderr, flush=True)
+            self._waiting = bool(line)
+
+    def _print(self, text: str) -> None:
+        """Print text, unless it is JSON that is wanted."""
+        if self.as_json:
+            return
+        if self._waiting:
+            self.progress("")
+        print(text)
 
     def close(self) -> None:
         """Print the JSON, if that is what was asked for."""
+        if self._waiting:
+            self.progress("")
         if self.as_json:
             ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
             json.dump(self.content, sys.stdout, default=_plain, ensure_ascii=ascii_only, indent=1)

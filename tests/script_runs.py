@@ -35,5 +35,5 @@ def rows_of(found, key):
 
 def values_of(found, *names):
     """The values of the observations that have all these names."""
-    values = [part["values"] for part in found if "values" in part]
+    values = [part["values"] for part in found if "says" in part and "values" in part]
     return [v for v in values if set(names) <= set(v)]

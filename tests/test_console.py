@@ -61,3 +61,27 @@ def test_json_has_all_of_a_record_unrounded(capsys):
         {"rule": "token", "kept": 0.8704, "kept_stderr": 0.0042, "t": 1.25},
         {"rule": "match", "kept": 0.5, "t": None},
     ]
+
+
+def test_progress_is_for_terminals_and_gives_way_to_what_is_printed(capsys, monkeypatch):
+    report = Report("title")
+    report.progress("1 of 2")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    report.progress("1 of 2")
+    report.progress("2 of 2")
+    report.say("Done.")
+    report.say("Really.")
+    shown = capsys.readouterr()
+    assert shown.err == "\r1 of 2\x1b[K\r2 of 2\x1b[K\r\x1b[K"
+    assert shown.out.endswith("Done.\nReally.\n")
+
+
+def test_progress_leaves_json_alone(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    report = Report("title", as_json=True)
+    report.progress("1 of 2")
+    report.close()
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["title"] == "title"
+    assert shown.err.endswith("\r\x1b[K")
