@@ -20,7 +20,7 @@ import numpy as np
 
 from lab import corpus
 from lab.checkpoint import load_trained
-from lab.domains import Bools, Floats, whole
+from lab.domains import Bools, Floats, Ints, whole
 from lab.engine import generate_many
 from lab.estimate import rounds_allowed
 from lab.interval import in_stderrs
@@ -80,8 +80,7 @@ def _along(
     laws = [laws_along(model, texts, PLAIN) for model in (target, draft)]
     for text, *rows in zip(texts, *laws, strict=True):
         p, q = (law[PROMPT - 1 :] for law in rows)  # (n_new, V)
-        at = np.arange(n_new), text[PROMPT:]
-        accept.append(np.minimum(p[at], q[at]) / p[at])
+        accept.append(accept_of(p, q, text[PROMPT:]))
         betas.append(np.asarray(acceptance(p, q)))
     loops = {}
     for gamma in gammas:
@@ -90,6 +89,18 @@ def _along(
             generate_many(target, draft, prompts, n_new, gamma, rngs=rngs), gamma
         )
     return Along(kind, tuple(accept), tuple(betas), loops)
+
+
+def accept_of(target_laws: Floats, draft_laws: Floats, tokens: Ints) -> Floats:
+    """a = min(1, q / p) of each token of a text, (n,); laws (n, V).
+
+    A token that the target could not have written is rejected: where a near tie falls the other way
+    for another grouping of rows, that happens at temperature 0.
+    """
+    at = np.arange(len(tokens)), tokens
+    p, q = target_laws[at], draft_laws[at]
+    accept: Floats = np.divide(np.minimum(p, q), p, out=np.zeros_like(p), where=p > 0)
+    return accept
 
 
 def rounds_seen(generations: Sequence[Generation], gamma: int) -> Floats:

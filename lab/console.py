@@ -45,10 +45,12 @@ class Report:
         rows: Sequence[Sequence[Any]],
         key: str = "",
         values: Sequence[Mapping[str, Any]] | None = None,
+        text: Sequence[int] = (0,),
     ) -> None:
         """A table; cells are strings already formatted, or values formatted here.
 
         `values` has the numbers of each row by name, unrounded, for JSON. Headers may be two lines.
+        The columns of words are those in `text`: they begin at the left.
         """
         names = [" ".join(header.split()) for header in headers]
         part: dict[str, Any] = {
@@ -60,9 +62,9 @@ class Report:
             part["values"] = [dict(row) for row in values]
         self.content["parts"].append(part)
         cells = [[cell(value) for value in row] for row in rows]
-        numeric = ["right" if i else "left" for i in range(len(headers))]
-        self._print(f"\n{title}")
-        self._print(tabulate(cells, headers=headers, disable_numparse=True, colalign=numeric))
+        align = ["left" if i in text else "right" for i in range(len(headers))]
+        self._print(f"\n{title}" if title else "")
+        self._print(tabulate(cells, headers=headers, disable_numparse=True, colalign=align))
 
     def records(
         self,
@@ -133,8 +135,8 @@ def shown(value: Any, form: str) -> str:
     """A value by its format, or as `cell` has it if that is empty; (value, error, ..) with both:
     shown((0.87, 0.004, 32), '+.3f') -> '+0.870 ± 0.004'. What is exactly 0 shows as 0."""
     centre, *error = value[:2] if isinstance(value, tuple) else (value,)
-    if not form:
-        return cell(value)
+    if not form or centre is None:
+        return cell(centre if centre is None else value)
     if not any((centre, *error)):
         return "0"
     return " ± ".join([format(centre, form), *(format(e, form.lstrip("+")) for e in error)])

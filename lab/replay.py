@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from lab.domains import Floats, whole
 from lab.interval import Estimate, Texts, estimate, row_labels, rows_of
@@ -81,7 +82,9 @@ def rounds_along(accept: Sequence[Floats], gamma: int, blocks: int | None = None
 
     Parameters
     ----------
-    accept : for each text (n,) the probability that its token is accepted if it is drafted
+    accept : for each text (n,) the probability that its token is accepted if it is drafted; or, for
+        drafters whose j-th draft depends on where the round starts, (n, gamma) or wider: entry
+        [s, j] that of draft j, which is token s + j, of a round that starts at token s
     gamma : drafts per round, >= 0
     blocks : clusters that a single text is cut into; None: as many as `replay` makes
 
@@ -93,8 +96,11 @@ def rounds_along(accept: Sequence[Floats], gamma: int, blocks: int | None = None
     Raises
     ------
     ValueError
-        No text is longer than gamma.
+        No text is longer than gamma, or `accept` is less than gamma wide.
     """
+    narrow = [a.shape for a in accept if a.ndim == 2 and a.shape[1] < gamma]
+    if narrow:
+        raise ValueError(f"accept must be (n,) or (n, gamma={gamma}) or wider, got {narrow[0]}")
     walks = [_walk(a, gamma) for a in accept if len(a) > gamma]
     if not walks:
         raise ValueError(
@@ -107,6 +113,18 @@ def rounds_along(accept: Sequence[Floats], gamma: int, blocks: int | None = None
         which = np.arange(n) * (blocks or blocks_of(n + gamma, gamma)) // n
     rounds = np.concatenate([starts[:, None] * reached for starts, reached in walks])
     return np.stack([np.bincount(which, column) for column in rounds.T], axis=1)
+
+
+def drafts_tested(accept: Floats, gamma: int) -> Floats:
+    """(n,): the probability that a whole round tests the draft at each position of one text (n,).
+
+    A draft is tested where all before it in its round were accepted, which tokens before it decide.
+    """
+    starts, reached = _walk(accept, gamma)
+    tested = np.zeros(len(accept))
+    for j in range(gamma):
+        tested[j : j + len(starts)] += starts * reached[:, j]
+    return tested
 
 
 def blocks_of(n: int, gamma: int) -> int:
@@ -123,14 +141,15 @@ def _replayed(accept: Sequence[Floats], gamma: int) -> Estimate:
 
 
 def _walk(accept: Floats, gamma: int) -> tuple[Floats, Floats]:
-    """Rounds along one text: accept (n,) -> for each of the first n - gamma positions the
-    probability that a round starts there, and (n - gamma, gamma + 1) that it then accepts at least
-    so many drafts."""
+    """Rounds along one text: accept (n,) or (n, gamma) -> for each of the first n - gamma positions
+    the probability that a round starts there, and (n - gamma, gamma + 1) that it then accepts at
+    least so many drafts."""
     whole = len(accept) - gamma
-    inside = np.zeros((whole, gamma))  # [s, -j]: a round from s - j reaches s with its token j
+    drafts = accept if accept.ndim == 2 else sliding_window_view(accept, gamma)
     reached = np.ones((whole, gamma + 1))
+    reached[:, 1:] = np.cumprod(drafts[:whole, :gamma], axis=1)
+    inside = np.zeros((whole, gamma))  # [s, -j]: a round from s - j reaches s with its token j
     for j in range(1, gamma + 1):
-        reached[:, j] = reached[:, j - 1] * accept[j - 1 : j - 1 + whole]
         inside[j:, -j] = reached[:-j, j]
     starts = np.zeros(gamma + whole)  # none before the text
     for s in range(whole):  # s is token 0, 1, ... or gamma of its round
