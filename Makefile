@@ -26,7 +26,8 @@ bench: $(VENV)/installed
 	$(RUN) scripts/bench.py
 
 figures: $(VENV)/installed-dev
-	$(RUN) scripts/08_paper_tables.py --plots lectures/figures
+	for script in 08_paper_tables 10_acceptance_is_not_iid 11_wall_clock; do \
+	    $(RUN) scripts/$$script.py --plots lectures/figures || exit 1; done
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

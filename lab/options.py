@@ -1,12 +1,27 @@
-"""Options that several subcommands of `speclab` have, and what their values may be."""
+"""Options that several scripts or subcommands of `speclab` have, and what their values may be."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import Any
 
 from lab import console, domains
 
 MOST_DRAFTS = 99
+
+
+def figure_folder(text: str) -> Path:
+    """An option that is a folder for figures; what they need is asked for before anything runs."""
+    try:
+        import lab.plots  # noqa: F401
+    except ImportError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return Path(text)
+
+
+# of a script: arguments(__doc__, plots=PLOTS)
+PLOTS: dict[str, Any] = {"type": figure_folder, "metavar": "DIR", "help": "draw figures there"}
 
 
 def gammas(text: str) -> list[int]:

@@ -57,8 +57,15 @@ def split_costs(
     odd_rows, even_rows = (
         [rows[i] for i in np.flatnonzero(use & half).tolist()] for half in (~even, even)
     )
-    formula = long_run(fit_lags(odd_rows), gamma) / _eq1(odd_rows, gamma)
-    return formula, tokens_of(rounds[use & even]) / _eq1(even_rows, gamma)
+    return (
+        left_by_states(odd_rows, gamma),
+        tokens_of(rounds[use & even]) / _eq1(even_rows, gamma),
+    )
+
+
+def left_by_states(rows: Sequence[Floats], gamma: int) -> float:
+    """What correlation leaves of equation (1), by the hidden-state formula fitted on these."""
+    return long_run(fit_lags(rows), gamma) / _eq1(rows, gamma)
 
 
 def _eq1(rows: Sequence[Floats], gamma: int) -> float:
@@ -80,7 +87,7 @@ class OrderCell:
     replay_gap, within_gap, over_gap : over `eq1`, less 1
     order_gap : replay / within - 1, what the order within texts costs
     formula_gap : the formula's cost over that of replay of the even texts (`split_costs`), less 1
-    loop_gap : over replay, less 1
+    loop_gap, loop_eq1_gap : over replay, and over `eq1`, less 1
     """
 
     kind: str
@@ -98,6 +105,7 @@ class OrderCell:
     order_gap: ClusteredMean
     formula_gap: ClusteredMean
     loop_gap: ClusteredMean
+    loop_eq1_gap: ClusteredMean
 
 
 def order_cell(along: Along, gamma: int, shuffles: int, rng: np.random.Generator) -> OrderCell:
@@ -138,6 +146,7 @@ def order_cell(along: Along, gamma: int, shuffles: int, rng: np.random.Generator
         order_gap=by_text(lambda kept: tokens_of(true[kept]) / tokens_of(inside[kept]) - 1),
         formula_gap=by_text(formula_over),
         loop_gap=by_text(lambda kept: tokens_of(loop[kept]) / tokens_of(true[kept]) - 1),
+        loop_eq1_gap=by_text(lambda kept: tokens_of(loop[kept]) / eq1(kept) - 1),
     )
 
 

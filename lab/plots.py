@@ -1,145 +1,90 @@
-"""Figures 2, 3 and 4 of the paper: formulas as lines, our measurements as points over them.
+"""How a figure looks and where it goes: formulas are lines, measurements are points over them.
 
-Everything can be read without colour: lines differ in style and carry their names, points in shape.
-Bars are one standard error. matplotlib is an extra, and asked for only here.
+There is no colour: lines differ in style, points in shape or fill, and both are named. Bars are one
+standard error, or what the title says. The figures are in the modules `plots_*`. matplotlib is an
+extra, asked for only there and here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import itemgetter
+from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from lab import theory
-from lab.paper_measured import COSTS, GAMMAS, MOST_GAMMA, BestGamma, Measured, Point
+from lab.console import Report
 
 try:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes  # and for the modules plots_*
+    from matplotlib.figure import Figure as Figure
+    from PIL import Image  # matplotlib needs it too
 except ImportError as error:
     raise ImportError(
         'lab.plots needs matplotlib: pip install "specdec-lab[plot]", or in a checkout '
         'pip install -e ".[plot]"'
     ) from error
 
-ALPHAS = np.linspace(0.5, 0.96, 231)  # the paper's axis ends at .9
-FIGURE_3_ALPHAS = np.linspace(0.5, 0.899, 400)  # of the paper
-FIGURE_2_GAMMAS = GAMMAS[:-1]
-SHIFTS = (-0.0045, -0.0015, 0.0015, 0.0045)  # in α: bars of one draft stand side by side
-APART = 0.02  # in α: least distance of two upright names
 INK, GREY = "black", "0.45"
-MARKERS = ("o", "s", "^", "D", "v", "P")  # one a draft, or one a cost
+MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":")
-LONG = (0, (8, 2))
+DASH, LONG = (0, (5, 3)), (0, (8, 2))
 BAR: dict[str, Any] = {
     "linestyle": "none", "color": INK, "markersize": 5, "elinewidth": 0.8, "capsize": 2,
 }  # fmt: skip
 OFFSET: dict[str, Any] = {"textcoords": "offset points"}
+DPI = 150
 
 
-def paper_figures(folder: Path, measured: Measured) -> list[Path]:
-    """Draw all three into a folder, which is made if it is not there; what was written."""
+def draw(report: Report, folder: Path, figures: Mapping[str, Figure]) -> None:
+    """Save figures as a script is asked to by --plots, and say where they are."""
+    for path in save(folder, figures):
+        report.say(f"Drawn: {path}", path=path)
+
+
+def save(folder: Path, figures: Mapping[str, Figure]) -> list[Path]:
+    """Write folder/name.png of each, in shades of grey; the folder is made if it is not there. The
+    same figures are the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = {
-        "figure_2": figure_2(measured.points),
-        "figure_3": figure_3(measured.best),
-        "figure_4": figure_4(measured.points),
-    }
-    paths = []
-    for name, figure in drawn.items():
-        paths.append(folder / f"{name}.png")
-        figure.savefig(paths[-1], dpi=150)
-    return paths
+    paths = {name: folder / f"{name}.png" for name in figures}
+    for name, path in paths.items():
+        drawn = BytesIO()
+        figures[name].savefig(drawn, dpi=DPI)
+        Image.open(drawn).convert("L").save(path, optimize=True)  # a third of the bytes
+    return list(paths.values())
 
 
-# ---- the figures -------------------------------------------------------------------------------
-
-
-def figure_2(points: Sequence[Point] = ()) -> Figure:
-    """Tokens per target call against α: equation (1), and the real loop."""
-    figure, axes = _axes("tokens per call of the target")
-    axes.set_title("Tokens per call: equation (1), and the real loop on Shakespeare")
-    axes.set_xlim(ALPHAS[0], ALPHAS[-1])
-    axes.set_ylim(0, 10)
-    axes.plot(ALPHAS, np.ones_like(ALPHAS), color=GREY, linestyle=(0, (1, 3)))
-    _name(axes, 1.0, "no draft")
-    for gamma, style in zip((*FIGURE_2_GAMMAS, np.inf), (*DASHES, LONG), strict=True):
-        tokens = theory.expected_tokens(ALPHAS, gamma)
-        axes.plot(ALPHAS, tokens, color=GREY, linestyle=style)
-        if gamma < np.inf:
-            _name(axes, tokens[-1], f"γ = {gamma}")
-    axes.annotate("γ = ∞", (0.9, 10), (-8, -4), textcoords="offset points", ha="right", va="top")
-    shown = [point for point in points if point.gamma in FIGURE_2_GAMMAS]
-    _by_draft(axes, [(p, (p.tokens.value, p.tokens.stderr)) for p in shown], "measured: draft")
-    return figure
-
-
-def figure_3(best: Sequence[BestGamma] = ()) -> Figure:
-    """The best γ against α for four costs: Theorem 3.8, and replay of real text."""
-    figure, axes = _axes("best γ: drafts a round")
-    axes.set_title(
-        "The best γ: Theorem 3.8, and replay of Shakespeare\n"
-        "(bars: speeds within one standard error of the best)"
-    )
-    axes.set_xlim(FIGURE_3_ALPHAS[0], 0.9)
-    axes.set_ylim(0, MOST_GAMMA + 6)
-    for c, style, marker, shift in zip(COSTS, DASHES, MARKERS, SHIFTS, strict=False):
-        gammas, _ = theory.best_gamma(FIGURE_3_ALPHAS, c)
-        axes.step(FIGURE_3_ALPHAS, gammas, where="post", color=GREY, linestyle=style)
-        _name(axes, gammas[-1], f"c = {c:g}")
-        of_c = [one for one in best if one.c == c]
-        reach = [(one.gamma - one.low, one.high - one.gamma) for one in of_c]
-        axes.errorbar(
-            [one.alpha.value + shift for one in of_c], [one.gamma for one in of_c],
-            yerr=np.array(reach).reshape(-1, 2).T, marker=marker, label=f"c = {c:g}", **BAR,
-        )  # fmt: skip
-    right = 0.0
-    for draft, alpha in sorted({(one.draft, one.alpha.value) for one in best}, key=itemgetter(1)):
-        top = max(one.high for one in best if one.draft == draft)
-        right = max(alpha, right + APART)
-        axes.annotate(draft, (right, top), (0, 5), rotation=90, ha="center", va="bottom", **OFFSET)
-    if best:
-        axes.legend(title="replayed at", loc="upper left", frameon=False)
-    return figure
-
-
-def figure_4(points: Sequence[Point] = ()) -> Figure:
-    """Speed and operations against α at c = ĉ = 0: Theorems 3.8 and 3.11, and the real loop."""
-    figure, axes = _axes("factor over plain decoding")
-    axes.set_title("A free draft: speed (solid, Thm 3.8) and operations (dotted, Thm 3.11)")
-    axes.set_xlim(ALPHAS[0], ALPHAS[-1])
-    axes.set_ylim(0, 10)
-    for gamma in GAMMAS:
-        speed = theory.walltime_speedup(ALPHAS, gamma, 0.0)
-        operations = theory.ops_factor(ALPHAS, gamma, 0.0)
-        axes.plot(ALPHAS, speed, color=GREY, linestyle="-")
-        axes.plot(ALPHAS, operations, color=GREY, linestyle=":")
-        _name(axes, speed[-1], f"γ = {gamma}")
-        place = (3, -14) if gamma == 1 else (3, 3)  # above it the lines of speed begin
-        axes.annotate(f"γ = {gamma}", (ALPHAS[0], operations[0]), place, **OFFSET)
-    speeds = [(point, (point.tokens.value, point.tokens.stderr)) for point in points]
-    _by_draft(axes, speeds, "measured: draft\n(open: operations)")
-    _by_draft(axes, [(point, point.operations) for point in points], "", fill="white")
-    return figure
-
-
-# ---- parts of a figure -------------------------------------------------------------------------
-
-
-def _axes(y: str) -> tuple[Figure, Axes]:
-    """Axes over α."""
-    figure = Figure(figsize=(6.6, 4.6), layout="constrained")
+def one_panel(title: str, x: str, y: str, height: float = 4.6) -> tuple[Figure, Axes]:
+    """A figure of one panel, its axes named; height in inches."""
+    figure = Figure(figsize=(6.6, height), layout="constrained")
     axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlabel("α: mean Σ min(p, q)")
+    _open(axes, x)
     axes.set_ylabel(y)
+    axes.set_title(title, pad=10)
     return figure, axes
 
 
-def _name(axes: Axes, height: float, text: str) -> None:
+def panels(title: str, names: Sequence[str], x: str, y: str) -> tuple[Figure, list[Axes]]:
+    """A figure of named panels side by side that share both axes."""
+    figure = Figure(figsize=(7.4, 3.8), layout="constrained")
+    figure.suptitle(title, fontsize="large")
+    row = list(figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0])
+    for axes, name in zip(row, names, strict=True):
+        _open(axes, x)
+        axes.set_title(name, fontsize="medium")
+    row[0].set_ylabel(y)
+    return figure, row
+
+
+def legend_below(figure: Figure, columns: int) -> None:
+    """One legend for panels that all have the same entries."""
+    figure.legend(
+        *figure.axes[0].get_legend_handles_labels(),
+        loc="outside lower center", ncols=columns, frameon=False, columnspacing=1.4,
+        handletextpad=0.5,
+    )  # fmt: skip
+
+
+def name_line(axes: Axes, height: float, text: str) -> None:
     """The name of a line at its right end."""
     axes.annotate(
         text, (1.0, height), (4, 0), xycoords=("axes fraction", "data"),
@@ -147,23 +92,6 @@ def _name(axes: Axes, height: float, text: str) -> None:
     )  # fmt: skip
 
 
-def _by_draft(
-    axes: Axes,
-    points: Sequence[tuple[Point, tuple[float, float]]],
-    legend: str,
-    fill: str = INK,
-) -> None:
-    """Points with their values and errors, a shape a draft; drafts off the axis are left out.
-    `legend` is its title; none if that is empty."""
-    low, high = axes.get_xlim()
-    for draft, marker in zip(dict.fromkeys(p.draft for p, _ in points), MARKERS, strict=False):
-        own = [(p, value) for p, value in points if p.draft == draft]
-        if not all(low <= p.alpha.value <= high for p, _ in own):
-            continue
-        axes.errorbar(
-            [p.alpha.value for p, _ in own], [value for _, (value, _) in own],
-            xerr=[p.alpha.stderr for p, _ in own], yerr=[error for _, (_, error) in own],
-            marker=marker, markerfacecolor=fill, label=draft, **BAR,
-        )  # fmt: skip
-    if legend and points:
-        axes.legend(title=legend, loc="upper left", frameon=False)
+def _open(axes: Axes, x: str) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel(x)

@@ -61,12 +61,14 @@ class Parts:
     ----------
     target : {n: seconds of a pass over n rows}
     ratios : {n: T(n) / T(1)}, the median of paired passes
+    quartiles : {n: of these}
     sample : {n: seconds in which n rows of logits become laws}
     per_round : {gamma: seconds of the loop, its rule and its drafter, without the above}
     """
 
     target: dict[int, float]
     ratios: dict[int, float]
+    quartiles: dict[int, tuple[float, float]]
     sample: dict[int, float]
     per_round: dict[int, float]
 
@@ -84,7 +86,7 @@ def measure_parts(target: Any, gammas: Sequence[int], repeats: int, rounds: int)
     """A target's passes at 1 and gamma + 1 rows, sampling from them, and the loop around them."""
     counts = sorted({1, *(gamma + 1 for gamma in gammas)})
     passes = paired_seconds([forward_of(target, n) for n in counts], repeats)
-    ratios = np.median(passes / passes[:, :1], axis=0)
+    low, ratios, high = np.quantile(passes / passes[:, :1], (0.25, 0.5, 0.75), axis=0)
     one = float(np.median(passes[:, 0]))
     logits = np.zeros((max(counts), target.vocab), np.float32)
     draws = [_call(GREEDY.probs, logits[:n]) for n in counts]
@@ -93,6 +95,7 @@ def measure_parts(target: Any, gammas: Sequence[int], repeats: int, rounds: int)
     return Parts(
         {n: one * float(ratio) for n, ratio in zip(counts, ratios, strict=True)},
         dict(zip(counts, ratios.tolist(), strict=True)),
+        dict(zip(counts, zip(low.tolist(), high.tolist(), strict=True), strict=True)),
         sample,
         {gamma: max(0.0, whole - sample[gamma + 1]) for gamma, whole in loops.items()},
     )

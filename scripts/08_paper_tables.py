@@ -18,7 +18,6 @@ model trained on Shakespeare and its drafts (needs matplotlib).
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -28,6 +27,7 @@ from typing import Any
 
 from lab import theory
 from lab.console import Report, arguments, run
+from lab.options import PLOTS
 from lab.paper import CELLS, LEVIATHAN, MISPRINTS, PAGES, SUN, Cell, Page, count, sentence
 from lab.paper_leviathan import TABLE_2, TABLE_3, TABLE_4, TABLE_4_MEASURED, TABLE_5
 from lab.paper_measured import measure_figures
@@ -42,12 +42,7 @@ DEVICES = 8  # A100s behind MagicDec's Table 3
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = arguments(
-        __doc__, plots={"type": Path, "metavar": "DIR", "help": "draw figures there"}
-    )
-    args = parser.parse_args(argv)
-    if args.plots is not None:
-        require_plots(parser)
+    args = arguments(__doc__, plots=PLOTS).parse_args(argv)
     report = Report("The papers' printed numbers", args.json)
     for source, pages in groupby(PAGES, lambda page: page.source):
         report.section(source)
@@ -290,25 +285,16 @@ NOTES = {
 # ---- figures, and the count ----------------------------------------------------------------------
 
 
-def require_plots(parser: ArgumentParser) -> None:
-    """Say what is missing before anything is printed."""
-    try:
-        import lab.plots  # noqa: F401
-    except ImportError as error:
-        parser.error(str(error))
-
-
 def print_plots(report: Report, folder: Path, seed: int, fast: bool) -> None:
     """Figures 2, 3 and 4 with our own points."""
-    from lab import plots  # matplotlib is an extra
+    from lab import plots, plots_paper  # matplotlib is an extra
 
     report.section(
         "Figures",
         "Lines are the formulas. Points: the model trained on Shakespeare with its drafts, tokens "
         "per call in the real loop, and the best γ by replay of the target's own texts.",
     )
-    for path in plots.paper_figures(folder, measure_figures(seed, fast)):
-        report.say(f"Drawn: {path}", path=path)
+    plots.draw(report, folder, plots_paper.paper_figures(measure_figures(seed, fast)))
 
 
 def print_count(report: Report) -> None:

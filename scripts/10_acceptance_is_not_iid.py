@@ -14,12 +14,16 @@ equation (1) says at each of the numbers that are called α.
 stated, and a difference called one, only beyond the error that keeps the chance of any false alarm
 in a table below 1 %; what theory excludes is asserted, with a false alarm below 1e-4 a table.
 Half a minute; --fast, a few seconds, in which fewer texts show less.
+
+--plots DIR draws what the order costs, and acceptance by position, in a panel for each text (needs
+matplotlib).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,15 +35,14 @@ from lab.acceptance import (
     alpha_estimates,
     correlations,
     eq1_error,
-    hazards_of,
     jackknife,
     sign_of,
     tokens_of,
 )
-from lab.chainfit import fit_lags
-from lab.chains import hazards
 from lab.console import Report, arguments, run
-from lab.ordering import OrderCell, mixed_cell, order_cell
+from lab.options import PLOTS
+from lab.ordering import OrderCell, left_by_states, mixed_cell, order_cell
+from lab.positions import Positions, positions_of
 from lab.replay import rounds_along
 from lab.sweep import sweep
 
@@ -53,18 +56,22 @@ RED = 1e-4  # the same for what is asserted
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    args = arguments(__doc__).parse_args(argv)
+    args = arguments(__doc__, plots=PLOTS).parse_args(argv)
     count, n_new, shuffles = (16, 48, 12) if args.fast else (48, 128, 12)
     report = Report("Acceptance is not independent", args.json)
     measured = acceptance_along(KINDS, TARGET, DRAFT, count, n_new, GAMMAS, args.seed)
     print_texts(report, measured)
-    print_order(report, measured, shuffles, args.seed)
-    print_hazards(report, measured)
+    cells = order_cells(measured, shuffles, args.seed)
+    print_order(report, cells)
+    found = [positions_of(along, max(GAMMAS)) for along in measured]
+    print_hazards(report, found)
     easy_hard = acceptance_along(
         (EASY, HARD), TARGET, PROSE_DRAFT, count // 2, n_new, GAMMAS, args.seed
     )
     print_mixed(report, easy_hard, shuffles, args.seed)
     print_estimators(report, measured)
+    if args.plots is not None:
+        print_plots(report, args.plots, measured, cells, found)
     report.close()
 
 
@@ -121,13 +128,17 @@ def _mean(rows: Sequence[np.ndarray[Any, Any]], kept: np.ndarray[Any, Any]) -> f
 # ---- true and random order ---------------------------------------------------------------------
 
 
-def print_order(report: Report, measured: Sequence[Along], shuffles: int, seed: int) -> None:
+def order_cells(measured: Sequence[Along], shuffles: int, seed: int) -> list[OrderCell]:
+    """Every text at every γ, on all cores."""
     jobs = [
         partial(order_cell, along, gamma, shuffles, np.random.default_rng([seed, 10, i, gamma]))
         for i, along in enumerate(measured)
         for gamma in GAMMAS
     ]
-    cells: list[OrderCell] = sweep(jobs)
+    return sweep(jobs)
+
+
+def print_order(report: Report, cells: Sequence[OrderCell]) -> None:
     records = [{name: getattr(cell, name) for name in cell.__slots__} for cell in cells]
     report.section("What the order costs")
     report.records(
@@ -205,26 +216,23 @@ def say_order(report: Report, cells: Sequence[OrderCell]) -> None:
 # ---- position within a round -------------------------------------------------------------------
 
 
-def print_hazards(report: Report, measured: Sequence[Along]) -> None:
-    gamma = max(GAMMAS)
-    records, rises = [], []
-    for along in measured:
-        rounds, loop = rounds_along(along.accept, gamma), along.loops[gamma]
+def print_hazards(report: Report, found: Sequence[Positions]) -> None:
+    gamma, records = max(GAMMAS), []
+    for one in found:
         rows = {
-            "replay": hazards_of(rounds),
-            "real loop": hazards_of(loop),
-            "hidden states": hazards(fit_lags(along.accept), gamma),
+            "replay": [rate.mean for rate in one.replay],
+            "real loop": [rate.mean for rate in one.loop],
+            "hidden states": one.hidden.tolist(),
         }
         for source, rates in rows.items():
-            by_position = {f"{i}": float(rate) for i, rate in enumerate(rates, 1)}
-            records.append({"text": along.kind, "by": source, **by_position})
-        rises.append(jackknife(partial(_rise, rounds), len(rounds)))
-    signs = [sign_of(rise, SEEN, len(rises)) for rise in rises]
-    assert min(sign_of(rise, RED, len(rises)) for rise in rises) >= 0
+            by_position = {f"{i}": rate for i, rate in enumerate(rates, 1)}
+            records.append({"text": one.kind, "by": source, **by_position})
+    signs = [sign_of(one.rise, SEEN, len(found)) for one in found]
+    assert min(sign_of(one.rise, RED, len(found)) for one in found) >= 0
     report.section("Acceptance by position within a round")
     report.records(
-        f"Accepted / tested at draft 1 .. {gamma} of a round, γ {gamma} (acceptance.hazards_of,\n"
-        "chains.hazards); eq. (1) has one number for all",
+        f"Accepted / tested at draft 1 .. {gamma} of a round, γ {gamma} \n"
+        "(positions.positions_of); eq. (1) has one number for all",
         (
             ("text", "text", ""),
             ("by", "by", ""),
@@ -233,10 +241,7 @@ def print_hazards(report: Report, measured: Sequence[Along]) -> None:
         records,
         key="hazards",
     )
-    told = ", ".join(
-        f"{along.kind} {rise.mean:+.3f} ± {rise.stderr:.3f}"
-        for along, rise in zip(measured, rises, strict=True)
-    )
+    told = ", ".join(f"{one.kind} {one.rise.mean:+.3f} ± {one.rise.stderr:.3f}" for one in found)
     report.say(
         f"From draft 1 to draft 2 acceptance changes by {told}: up beyond its error in "
         f"{signs.count(1)} of {len(signs)} kinds of text, down in {signs.count(-1)}. A round "
@@ -244,11 +249,6 @@ def print_hazards(report: Report, measured: Sequence[Along]) -> None:
         "stretch.",
         rising=signs.count(1),
     )
-
-
-def _rise(rounds: np.ndarray[Any, Any], kept: np.ndarray[Any, Any]) -> float:
-    rates = hazards_of(rounds[kept])
-    return float(rates[1] - rates[0])
 
 
 # ---- easy and hard documents -------------------------------------------------------------------
@@ -370,6 +370,31 @@ def _alphas(
     return alpha_estimates(
         rounds[use], [along.accept[i] for i in use], [along.betas[i] for i in use]
     )
+
+
+# ---- figures -----------------------------------------------------------------------------------
+
+
+def print_plots(
+    report: Report, folder: Path, measured: Sequence[Along], cells: Sequence[OrderCell],
+    found: Sequence[Positions],
+) -> None:  # fmt: skip
+    from lab import plots, plots_acceptance  # matplotlib is an extra
+
+    lines = {
+        along.kind: [left_by_states(along.accept[1::2], g) - 1 for g in range(1, max(GAMMAS) + 1)]
+        for along in measured
+    }
+    report.section(
+        "Figures",
+        "Lines are the formulas; hidden states are fitted on odd texts for what the order costs, "
+        "on all for acceptance by position.",
+    )
+    figures = {
+        "acceptance_order": plots_acceptance.order(cells, lines),
+        "acceptance_position": plots_acceptance.position(found),
+    }
+    plots.draw(report, folder, figures)
 
 
 if __name__ == "__main__":

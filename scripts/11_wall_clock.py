@@ -13,18 +13,22 @@ with all costs (costs.Costs); and on the stopwatch, where a round of plain decod
 drawn from the law of equation (1), as near to their mean as a draw of 2,000 can be: this is about
 costs, not about luck. The text is the target's own at temperature 0, and that is asserted; times
 are not. One BLAS thread. Two minutes; --fast takes a smaller model, a few seconds.
+
+--plots DIR draws the speed-ups, and what a pass over few rows costs (needs matplotlib).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lab.bench import machine
 from lab.console import Report, arguments, quantity, run
+from lab.options import PLOTS
 from lab.transformer import Transformer
 from lab.wallclock import (
     GPT2,
@@ -44,7 +48,7 @@ NEAR = 0.95  # of the best speed: as good as the best γ
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    args = arguments(__doc__).parse_args(argv)
+    args = arguments(__doc__, plots=PLOTS).parse_args(argv)
     report = Report("Wall clock", args.json)
     acceptances, costs, gammas = ACCEPTANCES, COSTS, GAMMAS
     shape, rounds, repeats = GPT2, 20, 15
@@ -62,6 +66,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     print_cells(report, cells, rounds)
     print_best(report, cells)
+    if args.plots is not None:
+        print_plots(report, args.plots, parts, cells)
     report.close()
 
 
@@ -82,6 +88,7 @@ def print_parts(report: Report, target: Any, parts: Parts) -> None:
             "gamma": gamma,
             "rows": gamma + 1,
             "target": parts.ratios[gamma + 1],
+            "quartiles": "–".join(f"{edge:.2f}" for edge in parts.quartiles[gamma + 1]),
             "sample": parts.sample[gamma + 1] / one,
             "per_round": parts.per_round[gamma] / one,
             "seconds": parts.target[gamma + 1],
@@ -96,6 +103,7 @@ def print_parts(report: Report, target: Any, parts: Parts) -> None:
             ("γ", "gamma", ""),
             ("rows", "rows", ""),
             ("pass\nT(n) / T(1)", "target", ".3f"),
+            ("its\nquartiles", "quartiles", ""),
             ("sampling\n/ T(1)", "sample", ".2%"),
             ("loop\n/ T(1)", "per_round", ".2%"),
         ),
@@ -209,6 +217,14 @@ def print_best(report: Report, cells: Sequence[ClockCell]) -> None:
         rows=len(rows),
         worst=worst,
     )
+
+
+def print_plots(report: Report, folder: Path, parts: Parts, cells: Sequence[ClockCell]) -> None:
+    from lab import plots, plots_clock  # matplotlib is an extra
+
+    report.section("Figures", "Lines are the formulas, points the stopwatch with its quartiles.")
+    figures = {"wall_clock": plots_clock.wall_clock(cells), "rows": plots_clock.rows(parts)}
+    plots.draw(report, folder, figures)
 
 
 if __name__ == "__main__":

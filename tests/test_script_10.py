@@ -52,6 +52,7 @@ def test_order_has_a_cell_for_every_text_and_gamma_and_its_claims_are_of_these(f
         assert row["over_gap"] == pytest.approx(row["over"] / row["eq1"] - 1)
         assert row["order_gap"] == pytest.approx(row["replay"] / row["within"] - 1)
         assert row["loop_gap"] == pytest.approx(row["loop"] / row["replay"] - 1)
+        assert row["loop_eq1_gap"] == pytest.approx(row["loop"] / row["eq1"] - 1)
         assert abs(row["over_gap"]) < 10 * row["over_gap_stderr"]  # t of 11 degrees
         assert abs(row["loop_gap"]) < 9 * row["loop_gap_stderr"]  # t of 15 degrees
     lower = said(found, "In true order")["values"]
@@ -103,6 +104,15 @@ def test_wrong_options_are_named(capsys):
     with pytest.raises(SystemExit):
         printed(SCRIPT, "--seed", "-1")
     assert "--seed" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_plots_are_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    text = printed(SCRIPT, "--fast", "--plots", str(tmp_path))
+    drawn = ["acceptance_order.png", "acceptance_position.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == drawn
+    assert text.count("Drawn: ") == 2
 
 
 @pytest.mark.slow

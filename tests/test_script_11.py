@@ -81,6 +81,14 @@ def test_the_machine_is_named(found):
     assert "BLAS threads" in dict(rows_of(found, "machine"))
 
 
+@pytest.mark.slow
+def test_plots_are_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    text = printed(SCRIPT, "--fast", "--plots", str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.png", "wall_clock.png"]
+    assert text.count("Drawn: ") == 2
+
+
 def test_wrong_options_are_named(capsys):
     with pytest.raises(SystemExit):
         printed(SCRIPT, "--seed", "x")

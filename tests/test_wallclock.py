@@ -68,6 +68,7 @@ def test_the_parts_of_a_round_are_what_the_clock_says(clock):
     for gamma in GAMMAS:
         assert parts.target[gamma + 1] == pytest.approx(1 + gamma / 8)
         assert parts.ratios[gamma + 1] == pytest.approx(1 + gamma / 8)
+        assert parts.quartiles[gamma + 1] == pytest.approx([1 + gamma / 8] * 2)
     assert set(parts.per_round) == {0, *GAMMAS}
     assert set(parts.sample) == {1, 2, 3, 5, 9}
     assert max(*parts.sample.values(), *parts.per_round.values()) < 1e-9
