@@ -22,6 +22,7 @@ from lab.certificate import Certificate
 from lab.console import Report
 from lab.exact import EXACT, Difference
 from lab.examine import Finding, examine
+from lab.homework import cli as homework
 from lab.replay_tally import tally
 from lab.userrule import Trouble, UserRule, load, told
 from lab.verify import RULES, Rule
@@ -139,7 +140,7 @@ def replay(parser: argparse.ArgumentParser) -> Work:
     return work
 
 
-COMMANDS = {"audit": audit, "certify": certify, "replay": replay}
+COMMANDS = {"audit": audit, "certify": certify, "replay": replay, "hw": homework.hw}
 
 
 # ---- Options ----------------------------------------------------------------------------------
@@ -176,7 +177,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _dispatch(argv: Sequence[str] | None) -> int:
     parser = _parser()
-    args = parser.parse_args(argv)
+    args = parser.parse_args(homework.spelled_out(sys.argv[1:] if argv is None else argv))
     if not hasattr(args, "work"):
         parser.print_help(sys.stderr)
         return CANNOT

@@ -23,14 +23,14 @@ def sweep(jobs: Sequence[Callable[[], Any]], executor: Executor | None = None) -
     """
     if executor is not None:
         return [future.result() for future in [executor.submit(job) for job in jobs]]
-    processes = min(len(jobs), len(_cores()))
+    processes = min(len(jobs), len(cores()))
     if processes < 2:
         return [job() for job in jobs]
     with ProcessPoolExecutor(processes) as pool:
         return sweep(jobs, pool)
 
 
-def _cores() -> Sequence[int]:
+def cores() -> Sequence[int]:
     """Cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return list(os.sched_getaffinity(0))

@@ -310,7 +310,7 @@ def test_without_a_command_there_is_help(speclab):
     assert all(f"\n    {name} " in err for name in COMMANDS)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "hw"])  # has verbs
 def test_help_says_what_the_exit_codes_mean(command, capsys):
     with pytest.raises(SystemExit) as done:
         main([command, "--help"])

@@ -74,7 +74,8 @@ def imported(module):
 def test_no_module_imports_from_a_floor_above():
     edges = [(module, other) for module in FLOORS for other in imported(module)]
     assert {("cli", "certify"), ("rule_laws", "domains"), ("pairs", "corpus")} <= set(edges)
-    upwards = [(a, b) for a, b in edges if FLOORS[a] < FLOORS[b]]
+    floors = FLOORS | {"homework": FLOORS["cli"]}  # a folder, beside the command that runs it
+    upwards = [(a, b) for a, b in edges if floors[a] < floors[b]]
     assert not upwards
 
 

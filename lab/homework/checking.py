@@ -10,6 +10,8 @@ import contextlib
 import copy
 import inspect
 import io
+import traceback
+import warnings
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
@@ -64,12 +66,16 @@ def check(task: str, law: str) -> Callable[[Run], Run]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one check: "passed", "failed" with a sentence, or "unwritten"."""
+    """What became of one check: "passed", "failed" with a sentence, or "unwritten".
+
+    `trace` has the lines of the student's own file that an exception came from.
+    """
 
     task: str
     check: str
     state: str
     sentence: str = ""
+    trace: str = ""
 
 
 def outcome(one: Check, student: Any, seed: int) -> Outcome:
@@ -91,8 +97,16 @@ def outcome(one: Check, student: Any, seed: int) -> Outcome:
     except Clumsy as clumsy:
         return Outcome(one.task, one.name, "failed", str(clumsy))
     except Wrong as wrong:
-        return Outcome(one.task, one.name, "failed", f"{wrong}: {one.law}")
-    return Outcome(one.task, one.name, "passed")
+        sentence, error = f"{wrong}: {one.law}", wrong.__cause__
+    except Exception as other:  # the check stumbled over what it was given
+        sentence, error = (
+            f"{task.function} gave what cannot be used, {told(other)}: {one.law}",
+            other,
+        )
+    else:
+        return Outcome(one.task, one.name, "passed")
+    trace = own_frames(error, getattr(student, "__file__", None))
+    return Outcome(one.task, one.name, "failed", sentence, trace)
 
 
 # ---- Asking a student's function -------------------------------------------------------------
@@ -107,8 +121,10 @@ def ask(function: Callable[..., Any], *args: Any, may_change: tuple[int, ...] = 
     before = tuple(map(_copied, args))
     printed = io.StringIO()
     try:
-        with contextlib.redirect_stdout(printed):
+        with contextlib.redirect_stdout(printed), _warnings_off():
             answer = function(*args)
+    except SystemExit:
+        raise Clumsy(f"{call(function, *before)} calls sys.exit: a function only returns") from None
     except Exception as error:
         _let_through(error)
         raise Wrong(f"{call(function, *before)} raised {told(error)}") from error
@@ -135,20 +151,35 @@ def equal(
 
 def must_be(what: str, got: Any, wanted: Any, tolerance: float = 1e-9) -> None:
     """`what` is how the sentence begins: a call, or an expression of one."""
+    got = shaped(what, got, wanted)
+    if not alike(got, wanted, tolerance):
+        raise Wrong(f"{what} gave {_beside(got, wanted, tolerance)}")
+
+
+def shaped(what: str, got: Any, wanted: Any) -> Any:
+    """What came, if it has the shape of what was expected. A list of numbers is as good as an
+    array, and becomes one."""
     if got is None and wanted is not None:
         raise Clumsy(f"{what} returned None, expected {short(wanted)}: is there a return?")
+    if isinstance(wanted, np.ndarray) and isinstance(got, tuple | list):
+        with contextlib.suppress(TypeError, ValueError):
+            got = np.asarray(got, np.float64)
     expected, came = _shape(wanted), _shape(got)
     if expected != came:
         raise Wrong(f"{what} has shape {came}, expected {expected}")
-    if not alike(got, wanted, tolerance):
-        raise Wrong(f"{what} gave {short(got)}, expected {short(wanted)}")
+    return got
 
 
 def refuses(function: Callable[..., Any], *args: Any) -> None:
-    """The function must raise a ValueError."""
+    """The function must raise a ValueError, and leave its arguments as they were."""
+    given = tuple(map(_copied, args))
     try:
-        answer = function(*map(_copied, args))
+        with _warnings_off():
+            answer = function(*given)
     except ValueError:
+        if not alike(given, args, 0.0):
+            said = f"{call(function, *args)} raised a ValueError, as it should"
+            raise Wrong(f"{said}, but had changed what it was given") from None
         return
     except Exception as error:
         _let_through(error)
@@ -158,6 +189,8 @@ def refuses(function: Callable[..., Any], *args: Any) -> None:
 
 def alike(got: Any, wanted: Any, tolerance: float) -> bool:
     """Equal in kind and value; numbers up to a tolerance, relative to 1 or to the value."""
+    if got is wanted:
+        return True
     if isinstance(wanted, tuple | list):
         same = isinstance(got, tuple | list) and len(got) == len(wanted)
         return same and all(alike(g, w, tolerance) for g, w in zip(got, wanted, strict=True))
@@ -175,6 +208,15 @@ def alike(got: Any, wanted: Any, tolerance: float) -> bool:
             list(vars(got).values()), list(vars(wanted).values()), tolerance
         )
     return bool(got == wanted)
+
+
+def _warnings_off() -> contextlib.ExitStack:
+    """A warning is no answer: 0 / 0 is judged by what comes of it."""
+    off = contextlib.ExitStack()
+    off.enter_context(np.errstate(all="ignore"))
+    off.enter_context(warnings.catch_warnings())
+    warnings.simplefilter("ignore")
+    return off
 
 
 def _let_through(error: Exception) -> None:
@@ -200,6 +242,22 @@ def _shape(value: Any) -> Any:
 # ---- Words -----------------------------------------------------------------------------------
 
 
+def _beside(got: Any, wanted: Any, tolerance: float) -> str:
+    """What came and what was expected, so that they can be told apart: of a large array the first
+    entry that differs, of close numbers as many digits as it takes."""
+    place = ""
+    if isinstance(wanted, np.ndarray) and wanted.size > SHOWN and isinstance(got, np.ndarray):
+        with contextlib.suppress(TypeError, ValueError):
+            off = ~np.isclose(got.astype(np.float64), wanted, tolerance, tolerance, equal_nan=True)
+            first = tuple(int(i[0]) for i in off.nonzero())
+            got, wanted, place = got[first], wanted[first], f" at {list(first)}"
+    for digits in (6, 10, 17):
+        came, due = short(got, digits), short(wanted, digits)
+        if came != due:
+            break
+    return f"{came}{place}, expected {due}"
+
+
 def call(function: Callable[..., Any], *args: Any) -> str:
     """The call as a student would type it: residual(target_probs=[0.5, 0.5], ...)."""
     try:
@@ -212,26 +270,38 @@ def call(function: Callable[..., Any], *args: Any) -> str:
     return f"{getattr(function, '__name__', 'the function')}({', '.join(named)})"
 
 
-def short(value: Any) -> str:
+def short(value: Any, digits: int = 6) -> str:
     """A value in a few characters."""
     if isinstance(value, np.ndarray):
-        numbers = value.ravel()
-        inside = ", ".join(short(x) for x in numbers[:SHOWN].tolist())
-        more = ", …" if numbers.size > SHOWN else ""
-        shape = f" of shape {value.shape}" if value.ndim > 1 else ""
-        return f"[{inside}{more}]{shape}"
+        if value.ndim == 0:
+            return short(value[()], digits)
+        if value.ndim == 1 or 0 < value.size <= 2 * SHOWN:
+            return _row(value, "[]", SHOWN, digits)
+        return f"{_row(value.ravel(), '[]', SHOWN, digits)} of shape {value.shape}"
     if isinstance(value, float | np.floating):
-        return f"{value:.6g}"
+        return f"{value:.{digits}g}"
     if isinstance(value, tuple | list):
-        inside = ", ".join(short(x) for x in value[:SHOWN]) + (", …" if len(value) > SHOWN else "")
-        return f"({inside})" if isinstance(value, tuple) else f"[{inside}]"
+        return _row(value, "()" if isinstance(value, tuple) else "[]", SHOWN, digits)
     if isinstance(value, np.integer):
         return str(int(value))
     text = repr(value)
     return text if len(text) <= 60 and " at 0x" not in text else f"<{type(value).__name__}>"
 
 
+def _row(values: Any, brackets: str, most: int, digits: int) -> str:
+    inside = ", ".join(short(x, digits) for x in values[:most])
+    return f"{brackets[0]}{inside}{', …' if len(values) > most else ''}{brackets[1]}"
+
+
 def told(error: BaseException) -> str:
     """An exception in a line."""
     text = str(error).partition("\n")[0][:100]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def own_frames(error: BaseException | None, file: str | None) -> str:
+    """The traceback of an exception, of the frames that stand in this file."""
+    if error is None:
+        return ""
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == file]
+    return "".join(traceback.format_list(frames)) + told(error)

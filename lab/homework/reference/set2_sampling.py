@@ -65,7 +65,8 @@ def accept_probability(target_probs, draft_probs, token):
 def residual(target_probs, draft_probs):
     """Task 2.4: the law that a rejected draft's place is drawn from: norm(max(0, p - q)).
 
-    returns : (V,), sums to 1. Where p and q are the same nothing is ever rejected; return p
+    returns : (V,), sums to 1. Where nothing is left, as p and q are the same up to rounding, p: it
+        is hardly ever asked for, but must not be 0 / 0
 
     >>> residual(np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.4, 0.4]))
     array([1., 0., 0.])
@@ -85,7 +86,8 @@ def verify(target_probs, draft_probs, drafts, dice):
     returns : (accepted, token): how many drafts are kept, and the target's own token behind them:
         from the residual at the first rejection, from the last row where all were accepted
 
-    Use `accept_probability` and `residual`.
+    One `accept` for each draft, in order, none behind the first rejection; then one `choose`. With
+    no drafts at all the token comes from the one row. Use `accept_probability` and `residual`.
     """
     for i, token in enumerate(drafts):
         if not dice.accept(accept_probability(target_probs[i], draft_probs[i], token)):

@@ -20,6 +20,9 @@ class Cache:
     values: np.ndarray
     length: int = 0
 
+    def __repr__(self):
+        return f"Cache(length={self.length}, capacity={len(self.keys)})"
+
 
 @dataclass(frozen=True)
 class Weights:
