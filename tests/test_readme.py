@@ -7,8 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from homework_folders import fresh, write
 from script_runs import parts, rows_of
 
+from lab import cli
 from lab.mutants import MUTANTS
 
 ROOT = Path(__file__).parents[1]
@@ -95,3 +97,13 @@ def test_the_result_table_is_what_script_04_prints():
         assert float(row[2].split(" ± ")[0]) == pytest.approx(alpha, abs=6 * alpha_error + 0.001)
         assert float(row[3].split(" ± ")[0]) == pytest.approx(tokens, abs=6 * tokens_error)
         assert float(row[4]) == pytest.approx(expected, abs=0.4)
+
+
+def test_the_homework_says_what_is_shown(tmp_path, monkeypatch, capsys):
+    (wrong,) = re.findall(r"`return (\(1 - alpha\*\*gamma\).*?)`", README)
+    (shown,) = re.findall(r"\$ speclab hw 1\.2\n(.*?)```", README, re.DOTALL)
+    write(fresh(tmp_path / "hw"), "1.2", f"return {wrong}")
+    monkeypatch.chdir(tmp_path / "hw")
+    capsys.readouterr()
+    assert cli.main(["hw", "1.2"]) == 1
+    assert capsys.readouterr().out == shown
