@@ -9,7 +9,8 @@ depend on the text: every branch of every draw of the real loop is taken, so the
 tokens comes out exactly, caches, rollback, stop tokens and limits included. "TV" is its total
 variation from the target's own law: 0 up to rounding. Then the level of the χ² test; and last six
 mistakes that were really made somewhere, with what sees each of them. A test of the first token is
-blind to most of them, and no test of the text sees a stale draft cache.
+blind to most of them, and no test of the text sees a stale draft cache. --plots DIR draws the
+overlap of two laws (needs the extra plot).
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from lab.lawtest import (
 from lab.measure import streams
 from lab.mutants import MUTANTS
 from lab.mutation import Mutant
+from lab.options import PLOTS
+from lab.readings import FIX_A
 from lab.sampling import Sampling
 from lab.stats import binomial_interval, t_quantile
 
@@ -60,9 +63,13 @@ BATCH = 40  # runs in a batch that counts as one sample
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    args = arguments(__doc__).parse_args(argv)
+    args = arguments(__doc__, plots=PLOTS).parse_args(argv)
     fast = args.fast
     report = Report("Speculative decoding does not change the law", args.json)
+    if args.plots is not None:
+        from lab import plots, plots_overlap  # matplotlib is an extra
+
+        plots.draw(report, args.plots, {"overlap": plots_overlap.overlap(*FIX_A)})
     print_context_free(report, args.seed, runs=300 if fast else 800)
     print_expectation(report, args.seed, runs=8, n_new=120 if fast else 240)
     print_exact_laws(report, args.seed, fast)
