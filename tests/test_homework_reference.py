@@ -29,7 +29,7 @@ def rng(request):
 
 
 @pytest.mark.parametrize("number", TASKS)
-def test_the_solved_file_passes_every_check_whatever_the_seed(number):
+def test_w10_the_solved_file_passes_every_check_whatever_the_seed(number):
     reference = reference_module(tasks()[number].file)
     found = [one for seed in range(30) for one in outcomes(reference, number, seed)]
     assert [one for one in found if one.state != "passed"] == []

@@ -277,8 +277,6 @@ NOT_OFFERED = {
     "Q7": "codes are symmetric, so zero is in every range; asymmetric ones would need a zero point "
           "per group",
     "N7": "no rule works in logs: coins are compared as probabilities in float64",
-    "W10": "there is no homework yet; its checker would have to run these tests on the student's "
-           "functions",
     "W11": "no estimate of memory is printed; the ledger counts what is read, of both models and "
            "both caches (F5)",
 }  # fmt: skip
@@ -344,7 +342,6 @@ def test_what_is_not_offered_is_not_there():
     assert [field.name for field in fields(QuantizedMatrix)][:2] == ["codes", "scales"]  # Q7
     assert not any("zero" in field.name for field in fields(QuantizedMatrix))
     assert "np.log" not in Path(verify.__file__).read_text(encoding="utf-8")  # N7
-    assert not (Path(verify.__file__).parent / "homework.py").exists()  # W10
 
 
 def test_every_id_in_the_name_of_a_test_is_one_of_a_report():

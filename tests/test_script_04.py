@@ -117,6 +117,7 @@ def test_b8_the_ledger_beside_the_formulas_then_with_the_draft(found, pair):
     assert all(float(row["all bytes"]) < 1 < float(row["FLOPs"]) for row in int4)
 
 
+@pytest.mark.slow
 def test_the_same_seed_prints_the_same_tables_and_another_seed_others(found):
     """Once as JSON, once as text."""
     again = parts(SCRIPT, "--fast", "--model", "random", "--seed", "3")
