@@ -26,7 +26,8 @@ bench: $(VENV)/installed
 	$(RUN) scripts/bench.py
 
 figures: $(VENV)/installed-dev
-	for script in 03_spec_decode_is_exact 08_paper_tables 10_acceptance_is_not_iid 11_wall_clock; do \
+	for script in 03_spec_decode_is_exact 08_paper_tables 09_real_text 10_acceptance_is_not_iid \
+	    11_wall_clock; do \
 	    $(RUN) scripts/$$script.py --plots lectures/figures || exit 1; done
 
 $(VENV)/bin/python:

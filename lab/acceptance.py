@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from lab.engine import generate_many
 from lab.estimate import rounds_allowed
 from lab.interval import in_stderrs
 from lab.measure import PLAIN, continuations, cut_prompts, laws_along, streams
+from lab.sampling import Sampling
 from lab.stats import ClusteredMean, family_wise, t_quantile
 from lab.sweep import sweep
 from lab.text import Generation
@@ -76,19 +78,33 @@ def _along(
     cell = (seed, KINDS.index(kind))
     prompts = cut_prompts(corpus.held_out_tokens(kind), count, PROMPT, *cell, 1)
     texts = continuations(target, prompts, n_new, *cell, 2)
-    accept, betas = [], []
-    laws = [laws_along(model, texts, PLAIN) for model in (target, draft)]
-    for text, *rows in zip(texts, *laws, strict=True):
-        p, q = (law[PROMPT - 1 :] for law in rows)  # (n_new, V)
-        accept.append(accept_of(p, q, text[PROMPT:]))
-        betas.append(np.asarray(acceptance(p, q)))
+    target_laws, draft_laws = (
+        laws_behind_prompts(model, texts, PLAIN) for model in (target, draft)
+    )
+    accept, betas = accept_and_betas(target_laws, draft_laws, texts)
     loops = {}
     for gamma in gammas:
         rngs = streams(count, *cell, 3, gamma)
         loops[gamma] = rounds_seen(
             generate_many(target, draft, prompts, n_new, gamma, rngs=rngs), gamma
         )
-    return Along(kind, tuple(accept), tuple(betas), loops)
+    return Along(kind, accept, betas, loops)
+
+
+def laws_behind_prompts(model: Any, texts: Sequence[Ints], sampling: Sampling) -> list[Floats]:
+    """A model's laws (n, V) of the tokens behind each text's prompt."""
+    return [law[PROMPT - 1 :] for law in laws_along(model, texts, sampling)]
+
+
+def accept_and_betas(
+    target_laws: Sequence[Floats], draft_laws: Sequence[Floats], texts: Sequence[Ints]
+) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+    """Of each text (n,), a and β behind its prompt, by the laws (n, V) there."""
+    rows = list(zip(target_laws, draft_laws, texts, strict=True))
+    return (
+        tuple(accept_of(p, q, text[PROMPT:]) for p, q, text in rows),
+        tuple(np.asarray(acceptance(p, q)) for p, q, _ in rows),
+    )
 
 
 def accept_of(target_laws: Floats, draft_laws: Floats, tokens: Ints) -> Floats:

@@ -7,7 +7,6 @@ them; its docstring is its help. `COMMANDS` names them.
 from __future__ import annotations
 
 import argparse
-import inspect
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -164,13 +163,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND")
     for name, command in COMMANDS.items():
-        text = inspect.getdoc(command) or ""
-        sub = commands.add_parser(
-            name,
-            help=text.partition("\n")[0],
-            description=text,
-            formatter_class=argparse.RawTextHelpFormatter,
-        )
+        sub = options.add_command(commands, name, command)
         sub.set_defaults(work=command(sub), command=name)
     return parser
 

@@ -111,12 +111,10 @@ class Report:
             print()
 
 
-def folded(text: str, indent: str = "") -> str:
-    """Lines of at most 100 columns: longer ones go on in the next, after `indent`; words, and so
-    paths, stay whole."""
-    fold = textwrap.TextWrapper(
-        100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+def folded(text: str) -> str:
+    """Lines of at most 100 columns: longer ones go on in the next; words, and so paths, stay
+    whole."""
+    fold = textwrap.TextWrapper(100, break_long_words=False, break_on_hyphens=False)
     return "\n".join(map(fold.fill, text.splitlines()))
 
 

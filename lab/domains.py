@@ -1,7 +1,8 @@
 """What arguments may be: each check gives the value in the form it is computed with, or a
 ValueError that names the argument, the value and what is allowed. NaN is never allowed.
 
-One whole number becomes a Python int, tokens become int64, all other numbers float64.
+One whole number becomes a Python int, tokens become int64, all other numbers float64; `plain` is
+for results.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+FloatOrArray = Any  # a float for floats, an array for arrays: NumPy types its ufuncs so, too
 
 LAW_SUM = 1e-6  # how far a law's sum may be from 1: room for float32 laws, not for logits
 
@@ -149,3 +151,11 @@ def tokens(name: str, value: Any, vocab: int) -> Ints:
 
 def _is_positive(x: Floats) -> Bools:
     return np.isfinite(x) & (x > 0)
+
+
+# ---- Results --------------------------------------------------------------------------------
+
+
+def plain(result: Any) -> FloatOrArray:
+    """What a formula gives: a float where all it was given were floats, else an array."""
+    return float(result) if np.ndim(result) == 0 else result

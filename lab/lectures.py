@@ -69,15 +69,14 @@ class Block:
 
 def blocks(text: str) -> list[Block]:
     """The blocks of a lecture, in their order."""
-    names = ("kind", "script", "source", "body")
-    return [Block(*(found[name] for name in names)) for found in BLOCK.finditer(text)]
+    return [_block(found) for found in BLOCK.finditer(text)]
 
 
 def filled(text: str, run: Run) -> str:
     """The lecture with all its blocks and values as they are now."""
 
     def block(found: re.Match[str]) -> str:
-        one = Block(found["kind"], found["script"], found["source"], found["body"])
+        one = _block(found)
         return f"{found['open']}{one.fresh(run(one.script))}{found['close']}"
 
     return with_values(BLOCK.sub(block, text))
@@ -119,6 +118,10 @@ def disagreements(block: Block, parts: Parts) -> Iterator[str]:
             for name, a, b in zip(headers, row, other or row, strict=True):
                 if not _near(a, b):
                     yield f"{where}: {name} is {a} in the lecture, {b} in a run"
+
+
+def _block(found: re.Match[str]) -> Block:
+    return Block(*found.group("kind", "script", "source", "body"))
 
 
 def markdown(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

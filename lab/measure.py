@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,16 @@ def paired_seconds(calls: Sequence[Callable[[], object]], repeats: int) -> Array
     return seconds
 
 
-def paired_ratio(seconds: Array, over: int = 0) -> Array:
-    """Median over the repeats of each call's time to that of call `over` in the same repeat."""
-    ratios: Array = np.median(seconds / seconds[:, over : over + 1], axis=0)
+def paired_ratio(seconds: Array) -> Array:
+    """Median over the repeats of each call's time to that of the first in the same repeat."""
+    ratios: Array = np.median(seconds / seconds[:, :1], axis=0)
     return ratios
+
+
+def seconds_of_laws(
+    sampling: Sampling, logits: Array, counts: Sequence[int], repeats: int
+) -> dict[int, float]:
+    """{n: seconds in which the first n rows of logits (.., V) become laws}: medians of turns."""
+    draws = [partial(sampling.probs, logits[:n]) for n in counts]
+    medians = np.median(paired_seconds(draws, repeats), axis=0)
+    return dict(zip(counts, medians.tolist(), strict=True))

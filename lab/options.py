@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,18 @@ def costs(text: str) -> list[float]:
         ) from None
 
 
+def add_command(commands: Any, name: str, function: Callable[..., Any]) -> argparse.ArgumentParser:
+    """A subcommand of what `add_subparsers` gave, with the docstring of its function as help."""
+    text = inspect.getdoc(function) or ""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text.partition("\n")[0],
+        description=text,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    return parser
+
+
 def add_gamma(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument(
         "--gamma",
@@ -61,6 +75,10 @@ def add_gamma(parser: argparse.ArgumentParser, default: str) -> None:
     )
 
 
-def add_seed_and_json(parser: argparse.ArgumentParser, of: str) -> None:
+def add_seed(parser: argparse.ArgumentParser, of: str) -> None:
     parser.add_argument("--seed", type=console.whole_number, default=0, help=f"{of} (0)")
+
+
+def add_seed_and_json(parser: argparse.ArgumentParser, of: str) -> None:
+    add_seed(parser, of)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")

@@ -10,15 +10,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lab.acceptance import tokens_of
 from lab.costs import Costs, catching_up, measured, one_pass
 from lab.decode import autoregressive_generate, speculative_generate
 from lab.domains import Floats
-from lab.measure import paired_seconds, streams
+from lab.measure import paired_ratio, paired_seconds, seconds_of_laws, streams
 from lab.planted import PlantedDraft, Recital
 from lab.realtext import LOOKUP, draft, target
 from lab.sampling import Sampling
@@ -92,7 +94,7 @@ def measure_passes(
         calls.append(looking_up(texts[0], most))
     seconds = paired_seconds(calls, repeats)
     one = float(np.median(seconds[:, 0]))
-    spent = iter((one * np.median(seconds / seconds[:, :1], axis=0)).tolist())
+    spent = iter((one * paired_ratio(seconds)).tolist())
     of_target = {n: next(spent) for n in counts}
     of_drafts = {name: {n: next(spent) for n in CATCH_UP} for name in models}
     if LOOKUP in names:
@@ -134,19 +136,14 @@ def measure_parts(
 ) -> RoundParts:
     """The parts of a round at the temperature of `sampling`, for gamma 0 .. `most`."""
     rows = np.random.default_rng(0).standard_normal((most + 1, target().vocab), np.float32)
-    draws = [_bound(sampling.probs, rows[:n]) for n in range(1, most + 2)]
-    sample = np.median(paired_seconds(draws, repeats), axis=0).tolist()
+    sample = seconds_of_laws(sampling, rows, range(1, most + 2), repeats)
     found: list[dict[int, float]] = []
     for certain in (False, True):
-        runs = [_bound(_bare_run, gamma, certain, sampling) for gamma in range(most + 1)]
+        runs = [partial(_bare_run, gamma, certain, sampling) for gamma in range(most + 1)]
         calls = np.array([len(run().rounds) for run in runs])
         rounds = np.median(paired_seconds(runs, max(3, repeats // 8)), axis=0) / calls
-        found.append({g: max(0.0, float(s) - sample[g]) for g, s in enumerate(rounds)})
-    return RoundParts(*passes, dict(enumerate(sample, 1)), *found)
-
-
-def _bound(function: Callable[..., Any], *args: Any) -> Callable[[], Any]:
-    return lambda: function(*args)
+        found.append({g: max(0.0, float(s) - sample[g + 1]) for g, s in enumerate(rounds)})
+    return RoundParts(*passes, sample, *found)
 
 
 def _bare_run(gamma: int, certain: bool, sampling: Sampling) -> Generation:
@@ -258,8 +255,7 @@ class Plan:
 
     def tokens(self, gamma: int) -> float:
         """Tokens per call."""
-        total = self.rounds[gamma].sum(axis=0)
-        return float(total.sum() / total[0])
+        return tokens_of(self.rounds[gamma])
 
     def full_acceptance(self, gamma: int) -> float:
         """Share of rounds whose drafts are all accepted."""

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-import numpy as np
-
 from lab.acceptance import jackknife, rounds_seen, tokens_of
 from lab.domains import Bools, Floats
 from lab.engine import generate_many
@@ -120,4 +118,4 @@ def loop_cell(
         tested = [sum(r.tested for r in rounds) for rounds in rounds_allowed(runs, gamma)]
         alpha, positions = clustered_ratio(loop[:, 1:].sum(axis=1), tested), sum(tested)
     replayed = rounds_along(along.accept, gamma)
-    return LoopCell(kind, name, temperature, gamma, alpha, positions, loop, np.asarray(replayed))
+    return LoopCell(kind, name, temperature, gamma, alpha, positions, loop, replayed)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lab import corpus
-from lab.acceptance import PROMPT, accept_of
+from lab.acceptance import PROMPT, accept_and_betas, laws_behind_prompts
 from lab.checkpoint import load_trained
 from lab.domains import Floats
 from lab.measure import continuations, cut_prompts, laws_along
@@ -29,7 +29,6 @@ from lab.sampling import Sampling
 from lab.stats import ClusteredMean, clustered_ratio
 from lab.successors import lenient_at_zero
 from lab.sweep import sweep
-from lab.theory import acceptance
 from lab.transformer import Transformer
 
 Tokens = npt.NDArray[np.int64]
@@ -141,12 +140,8 @@ def draft_along(
     `most` is the largest γ that prompt lookup will be asked for."""
     if name == LOOKUP:
         return DraftAlong(tuple(lookup_along(draft(name), text, most) for text in texts), ())
-    laws = _behind_prompts(draft(name), texts, sampling)
-    pairs = list(zip(target_laws, laws, strict=True))
-    return DraftAlong(
-        tuple(accept_of(p, q, text[PROMPT:]) for (p, q), text in zip(pairs, texts, strict=True)),
-        tuple(np.asarray(acceptance(p, q)) for p, q in pairs),
-    )
+    laws = laws_behind_prompts(draft(name), texts, sampling)
+    return DraftAlong(*accept_and_betas(target_laws, laws, texts))
 
 
 def lookup_along(lookup: PromptLookup, text: Tokens, gamma: int) -> Floats:
@@ -166,11 +161,7 @@ def lookup_along(lookup: PromptLookup, text: Tokens, gamma: int) -> Floats:
 
 def target_laws_along(texts: Sequence[Tokens], sampling: Sampling) -> list[Floats]:
     """The target's laws (n, V) of the tokens behind the prompt."""
-    return _behind_prompts(target(), texts, sampling)
-
-
-def _behind_prompts(model: Any, texts: Sequence[Tokens], sampling: Sampling) -> list[Floats]:
-    return [law[PROMPT - 1 :] for law in laws_along(model, texts, sampling)]
+    return laws_behind_prompts(target(), texts, sampling)
 
 
 # ---- Lenience ----------------------------------------------------------------------------------
@@ -189,7 +180,7 @@ def lenient_along(
 
     target_laws : p (n, V) at that temperature, but at 1 for temperature 0
     """
-    laws = _behind_prompts(draft(name), texts, Sampling(temperature=temperature))
+    laws = laws_behind_prompts(draft(name), texts, Sampling(temperature=temperature))
     pairs = list(zip(target_laws, laws, strict=True))
 
     def kept(leniency: float, p: Floats, q: Floats) -> Floats:
@@ -239,14 +230,16 @@ def text_cells(
     most : the largest γ that prompt lookup is replayed at
     """
     keys = [(kind, temperature) for temperature in counts for kind in kinds]
+    longest_first = sorted(keys, key=lambda key: counts[key[1]], reverse=True)
     jobs = [
         partial(
             text_cell, kind, temperature, counts[temperature], n_new, drafts, most, lenient,
             leniencies, seed,
         )
-        for kind, temperature in keys
+        for kind, temperature in longest_first
     ]  # fmt: skip
-    return dict(zip(keys, sweep(jobs), strict=True))
+    found = dict(zip(longest_first, sweep(jobs), strict=True))
+    return {key: found[key] for key in keys}
 
 
 def text_cell(

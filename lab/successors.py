@@ -16,10 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lab import domains
-from lab.domains import Bools, Floats
-
-FloatOrArray = Any  # a float for floats, an array for arrays
-
+from lab.domains import Bools, FloatOrArray, Floats, plain
 
 # ---- The paper's appendix (Leviathan, Kalman, Matias 2023) -----------------------------------
 
@@ -35,7 +32,7 @@ def one_shot_acceptance(target_probs: ArrayLike, draft_probs: ArrayLike) -> Floa
     target, draft = domains.laws(target_probs, draft_probs)
     small = np.minimum(target, draft)  # the least q / p is at most 1: no overflow where p is tiny
     ratios = np.divide(small, target, out=np.ones_like(target), where=target > 0)
-    return _plain(ratios.min(axis=-1))
+    return plain(ratios.min(axis=-1))
 
 
 def beam_rows(width: int, draft_width: int, gamma: int) -> int:
@@ -107,7 +104,7 @@ def c_from_bytes(byte_ratio: ArrayLike, layer_ratio: ArrayLike, layer_time: Arra
         domains.costs("layer_ratio", layer_ratio),
     )
     fixed = domains.costs("layer_time", layer_time)
-    return _plain((read + fixed * layers) / (1 + fixed))
+    return plain((read + fixed * layers) / (1 + fixed))
 
 
 def speedup_from_times(
@@ -134,7 +131,7 @@ def speedup_from_times(
         raise ValueError(f"tokens={tokens!r} must be at most gamma + 1, gamma={gamma!r}")
     drafting = gammas * domains.costs("draft_time", draft_time)
     round_time = drafting + domains.positives("verify_time", verify_time)
-    return _plain(omega * domains.positives("target_time", target_time) / round_time)
+    return plain(omega * domains.positives("target_time", target_time) / round_time)
 
 
 # ---- How far to draft ------------------------------------------------------------------------
@@ -155,7 +152,7 @@ def stop_threshold(draft_cost: ArrayLike, target_cost: ArrayLike, delta: ArrayLi
     """
     wasted = domains.positives("draft_cost", draft_cost)
     missed = domains.positives("target_cost", target_cost) + domains.costs("delta", delta)
-    return _plain(missed / (wasted + missed))
+    return plain(missed / (wasted + missed))
 
 
 def next_gamma(gamma: int, accepted: int) -> int:
@@ -176,7 +173,7 @@ def cascade_phi(alpha: ArrayLike, inner_alpha: ArrayLike, inner_gamma: int) -> F
     b = inner_alpha, and N is distributed as behind equation (1).
     """
     alphas, inner, length = _cascade(alpha, inner_alpha, inner_gamma)
-    return _plain(1 - (1 - alphas) * _powers(alphas * inner, length))
+    return plain(1 - (1 - alphas) * _powers(alphas * inner, length))
 
 
 def cascade_tokens(
@@ -196,9 +193,9 @@ def cascade_tokens(
     alphas, inner, length = _cascade(alpha, inner_alpha, inner_gamma)
     rounds = domains.whole("inner_rounds", inner_rounds)
     if rounds == 0:
-        return _plain(np.ones_like(alphas))
+        return plain(np.ones_like(alphas))
     added = _powers(alphas * inner, length)  # (1 - φ) / (1 - a)
-    return _plain(1 + alphas * added * _powers(1 - (1 - alphas) * added, rounds - 1))
+    return plain(1 + alphas * added * _powers(1 - (1 - alphas) * added, rounds - 1))
 
 
 def cascade_speedup(
@@ -216,7 +213,7 @@ def cascade_speedup(
     """
     tokens = cascade_tokens(alpha, inner_alpha, inner_gamma, inner_rounds)
     inner = domains.costs("c", c) + inner_gamma * domains.costs("inner_c", inner_c)
-    return _plain(tokens / (1 + inner_rounds * inner))
+    return plain(tokens / (1 + inner_rounds * inner))
 
 
 def _cascade(a: ArrayLike, b: ArrayLike, k: int) -> tuple[Floats, Floats, int]:
@@ -292,8 +289,3 @@ def _tree(rates: Sequence[Any], nodes: int, depth: int | None) -> tuple[list[Any
     nodes = domains.whole("nodes", nodes, 1)
     levels = nodes if depth is None else min(nodes, domains.whole("depth", depth, 1))
     return list(rates), nodes, levels
-
-
-def _plain(array: Any) -> FloatOrArray:
-    """A float for a 0-d array, arrays as they are."""
-    return float(array) if np.ndim(array) == 0 else array

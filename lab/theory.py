@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lab import domains, optimum
-from lab.domains import Floats
+from lab.domains import FloatOrArray, Floats, plain
 from lab.rule_laws import block_tokens as block_tokens
 from lab.rule_laws import tokens_by_position as tokens_by_position
 from lab.successors import beam_rows as beam_rows
@@ -36,7 +36,6 @@ from lab.successors import stop_threshold as stop_threshold
 from lab.successors import t5_step_weights as t5_step_weights
 from lab.successors import tree_value as tree_value
 
-FloatOrArray = Any  # a float for floats, an array for arrays: NumPy types its ufuncs so, too
 VerifyCost = float | Callable[[int], float]
 
 
@@ -62,7 +61,7 @@ def acceptance(target_probs: ArrayLike, draft_probs: ArrayLike) -> FloatOrArray:
         Shapes that differ, entries that are negative or not finite, laws that do not sum to 1.
     """
     target, draft = domains.laws(target_probs, draft_probs)
-    return _plain(np.minimum(np.minimum(target, draft).sum(axis=-1), 1.0))
+    return plain(np.minimum(np.minimum(target, draft).sum(axis=-1), 1.0))
 
 
 def divergence_lk(target_probs: ArrayLike, draft_probs: ArrayLike) -> FloatOrArray:
@@ -71,7 +70,7 @@ def divergence_lk(target_probs: ArrayLike, draft_probs: ArrayLike) -> FloatOrArr
     Equal to 1 - `acceptance` (Lemma 3.3). Arguments, shapes and errors as there.
     """
     target, draft = domains.laws(target_probs, draft_probs)
-    return _plain(np.minimum(np.abs(target - (target + draft) / 2).sum(axis=-1), 1.0))
+    return plain(np.minimum(np.abs(target - (target + draft) / 2).sum(axis=-1), 1.0))
 
 
 def conditional_acceptance(cumulative: ArrayLike) -> Floats:
@@ -135,7 +134,7 @@ def expected_tokens(alpha: ArrayLike, gamma: ArrayLike) -> FloatOrArray:
     alpha : in [0, 1]
     gamma : integers >= 0, or inf
     """
-    return _plain(_tokens(domains.alphas(alpha), domains.gammas(gamma)))
+    return plain(_tokens(domains.alphas(alpha), domains.gammas(gamma)))
 
 
 def alpha_from_expected_tokens(tokens: ArrayLike, gamma: ArrayLike) -> FloatOrArray:
@@ -162,7 +161,7 @@ def alpha_from_expected_tokens(tokens: ArrayLike, gamma: ArrayLike) -> FloatOrAr
         middle = (low + high) / 2
         short = _tokens(middle, gammas) < given
         low, high = np.where(short, middle, low), np.where(short, high, middle)
-    return _plain(np.where(given == 1, 0.0, np.where(given == gammas + 1, 1.0, high)))
+    return plain(np.where(given == 1, 0.0, np.where(given == gammas + 1, 1.0, high)))
 
 
 # ---- What a round costs, and what it gains --------------------------------------------------
@@ -192,7 +191,7 @@ def walltime_speedup(
         drafting = np.where(costs == 0, 0.0, gammas * costs)
         speed = tokens / (drafting + verify)
         endless = np.isinf(tokens) & (costs > 0)  # alpha = 1, gamma = inf: inf / inf
-        return _plain(np.where(endless, 1 / costs, speed))
+        return plain(np.where(endless, 1 / costs, speed))
 
 
 def ops_factor(alpha: ArrayLike, gamma: ArrayLike, c_hat: ArrayLike) -> FloatOrArray:
@@ -209,7 +208,7 @@ def ops_factor(alpha: ArrayLike, gamma: ArrayLike, c_hat: ArrayLike) -> FloatOrA
     tokens = _tokens(alphas, gammas)
     with np.errstate(invalid="ignore"):
         factor = (gammas * costs + gammas + 1) / tokens
-    return _plain(np.where(np.isinf(tokens), 1 + costs, factor))
+    return plain(np.where(np.isinf(tokens), 1 + costs, factor))
 
 
 def ops_factor_with_catch_up(alpha: ArrayLike, gamma: ArrayLike, c_hat: ArrayLike) -> FloatOrArray:
@@ -222,7 +221,7 @@ def ops_factor_with_catch_up(alpha: ArrayLike, gamma: ArrayLike, c_hat: ArrayLik
     alphas, gammas = domains.alphas(alpha), domains.gammas(gamma, endless=False)
     costs = domains.costs("c_hat", c_hat)
     rows = (gammas + alphas**gammas * (gammas > 0)) * costs  # of the draft, in rows of the target
-    return _plain((rows + gammas + 1) / _tokens(alphas, gammas))
+    return plain((rows + gammas + 1) / _tokens(alphas, gammas))
 
 
 def improvement_bound(alpha: ArrayLike, c: ArrayLike) -> FloatOrArray:
@@ -230,7 +229,7 @@ def improvement_bound(alpha: ArrayLike, c: ArrayLike) -> FloatOrArray:
 
     It is the speed-up at gamma = 1, so at most 1, and no promise, where alpha <= c.
     """
-    return _plain((1 + domains.alphas(alpha)) / (1 + domains.costs("c", c)))
+    return plain((1 + domains.alphas(alpha)) / (1 + domains.costs("c", c)))
 
 
 def break_even_c(alpha: ArrayLike, gamma: ArrayLike) -> FloatOrArray:
@@ -240,7 +239,7 @@ def break_even_c(alpha: ArrayLike, gamma: ArrayLike) -> FloatOrArray:
     "acceptance rate"; it is below alpha for every gamma > 1.
     """
     alphas, gammas = domains.alphas(alpha), domains.gammas(gamma, least=1, endless=False)
-    return _plain(alphas * _tokens(alphas, gammas - 1) / gammas)  # E(γ) - 1 = α E(γ-1)
+    return plain(alphas * _tokens(alphas, gammas - 1) / gammas)  # E(γ) - 1 = α E(γ-1)
 
 
 # ---- The best gamma (section 3.5) -----------------------------------------------------------
@@ -309,7 +308,7 @@ def speedup_limit(
     shape, cells = _cells(alpha, c)
     verify, least = _verify(verify_cost), domains.positive("least_verify_cost", least_verify_cost)
     limits = [optimum.supremum(*cell, verify, least) for cell in cells]
-    return _plain(np.array(limits, dtype=np.float64).reshape(shape))
+    return plain(np.array(limits, dtype=np.float64).reshape(shape))
 
 
 # ---- An oracle (section 3.5) ----------------------------------------------------------------
@@ -323,7 +322,7 @@ def oracle_speedup(alpha: ArrayLike, c: ArrayLike) -> FloatOrArray:
     """
     alphas, costs = domains.alphas(alpha), domains.costs("c", c)
     with np.errstate(divide="ignore"):
-        return _plain(1 / (1 - alphas * (1 - np.minimum(costs, 1.0))))
+        return plain(1 / (1 - alphas * (1 - np.minimum(costs, 1.0))))
 
 
 def oracle_gain(alpha: ArrayLike, c: ArrayLike) -> FloatOrArray:
@@ -333,7 +332,7 @@ def oracle_gain(alpha: ArrayLike, c: ArrayLike) -> FloatOrArray:
     """
     known, fixed = np.asarray(oracle_speedup(alpha, c)), np.asarray(speedup_limit(alpha, c))
     both = np.isinf(known) & np.isinf(fixed)  # alpha = 1, c = 0
-    return _plain(np.divide(known, fixed, out=np.ones_like(known), where=~both))
+    return plain(np.divide(known, fixed, out=np.ones_like(known), where=~both))
 
 
 # ---- Behind the formulas --------------------------------------------------------------------
@@ -375,8 +374,3 @@ def _cells(alpha: ArrayLike, c: ArrayLike) -> tuple[tuple[int, ...], list[tuple[
     """The common shape of alpha and c, and their pairs as plain floats."""
     alphas, costs = np.broadcast_arrays(domains.alphas(alpha), domains.costs("c", c))
     return alphas.shape, list(zip(alphas.ravel().tolist(), costs.ravel().tolist(), strict=True))
-
-
-def _plain(array: Floats) -> FloatOrArray:
-    """A float for a 0-d array, arrays as they are."""
-    return float(array) if np.ndim(array) == 0 else array

@@ -22,7 +22,7 @@ from lab.bench import Ratio, forward_of
 from lab.costs import Costs, measured
 from lab.decode import autoregressive_generate, speculate
 from lab.forward import respond
-from lab.measure import paired_seconds, random_prompts, streams
+from lab.measure import paired_seconds, random_prompts, seconds_of_laws, streams
 from lab.planted import PlantedDraft, Recital, right_along, typical_rounds
 from lab.sampling import Sampling
 from lab.transformer import ModelConfig
@@ -89,8 +89,7 @@ def measure_parts(target: Any, gammas: Sequence[int], repeats: int, rounds: int)
     low, ratios, high = np.quantile(passes / passes[:, :1], (0.25, 0.5, 0.75), axis=0)
     one = float(np.median(passes[:, 0]))
     logits = np.zeros((max(counts), target.vocab), np.float32)
-    draws = [_call(GREEDY.probs, logits[:n]) for n in counts]
-    sample = dict(zip(counts, _medians(draws, repeats), strict=True))
+    sample = seconds_of_laws(GREEDY, logits, counts, repeats)
     loops = {gamma: _bare_round(target.vocab, gamma, rounds) for gamma in (0, *gammas)}
     return Parts(
         {n: one * float(ratio) for n, ratio in zip(counts, ratios, strict=True)},
@@ -106,15 +105,6 @@ def _bare_round(vocab: int, gamma: int, rounds: int) -> float:
     text = np.arange(PROMPT + rounds + 1 + ROOM) % vocab
     run = TimedRun(Recital(vocab, text), text, np.zeros(rounds, np.int64), gamma, 0.0)
     return float(np.median(timed_rounds([run], rounds)))
-
-
-def _call(function: Callable[[Array], object], rows: Array) -> Callable[[], object]:
-    return lambda: function(rows)
-
-
-def _medians(calls: Sequence[Callable[[], object]], repeats: int) -> list[float]:
-    found: list[float] = np.median(paired_seconds(calls, repeats), axis=0).tolist()
-    return found
 
 
 # ---- Rounds under the stopwatch --------------------------------------------------------------

@@ -17,77 +17,60 @@ lenience.
 ± is one standard error between texts. A difference is called one only beyond the error that keeps
 the chance of any false alarm in its table below 1 %; what theory excludes is asserted, with a false
 alarm below 1e-4 a table. Times are of this machine and asserted nowhere: leave it alone meanwhile.
-Under a minute on two free cores, 85 s of processor time; --fast, nine seconds, has one kind of text
+Under a minute on two free cores, 85 s of processor time; --fast, ten seconds, has one kind of text
 and sees less.
+
+--plots DIR draws α of every draft, and the stopwatch against the two forms (needs matplotlib).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lab.acceptance import sign_of, tokens_of
-from lab.betawalk import BetaGap, beta_gap, pooled
+from lab.betawalk import BetaGap, pooled
 from lab.console import Report, arguments, run
 from lab.interval import in_stderrs
 from lab.linear import row_product
-from lab.measure import continuations
+from lab.options import PLOTS
 from lab.paper_leviathan import LENIENCES, LENIENT_AT_0, TABLE_3, TABLE_4_MEASURED, TABLE_5
-from lab.realclock import ClockCell, Plan, RoundParts, clock_cells, measure_parts, measure_passes
-from lab.realloop import Key, LoopCell, loop_cells
-from lab.realtext import (
-    DRAFTS,
-    KINDS,
-    LOOKUP,
-    TextCell,
-    draft,
-    held_out_nats,
-    mean_of,
-    prompts_of,
-    target,
-    text_cells,
+from lab.realclock import ClockCell, RoundParts
+from lab.realloop import LoopCell
+from lab.realrun import (
+    FAST,
+    GAMMA,
+    GAMMAS,
+    LENIENT,
+    MOST,
+    TEMPERATURES,
+    Alphas,
+    LoopCells,
+    Size,
+    TextCells,
+    along_texts,
+    alphas,
+    falls,
+    in_the_loop,
+    on_the_clock,
+    round_parts,
+    walks,
 )
+from lab.realtext import DRAFTS, LOOKUP, draft, held_out_nats, mean_of, target
 from lab.replay import rounds_along
-from lab.sampling import Sampling
-from lab.stats import ClusteredMean
 
-TEMPERATURES = (0.0, 1.0)
-GAMMA, GAMMAS, MOST = 4, (2, 4, 8), 8
-WALKED = ("trained 1L", "trained 2L", "4-gram")  # by a and by β
-LENIENT = ("bigram", "4-gram", "trained 2L")
 SEEN = 0.01  # chance that any cell of a table is called different though none is
 RED = 1e-4  # the same for what is asserted
 
-TextCells = dict[tuple[str, float], TextCell]
-LoopCells = dict[Key, LoopCell]
-
-
-@dataclass(frozen=True)
-class Size:
-    """How much is measured: texts and prompts by temperature, tokens behind each."""
-
-    kinds: tuple[str, ...] = KINDS
-    windows: int = 32  # of held-out text
-    texts: tuple[int, int] = (24, 96)
-    text_tokens: int = 128
-    prompts: tuple[int, int] = (8, 20)
-    loop_tokens: int = 64
-    repeats: int = 60  # of a timed pass
-    turns: int = 4  # on the stopwatch
-    clock_tokens: int = 48
-    most: int = MOST  # the largest γ that is timed
-
-
-FAST = Size(("python",), 8, (8, 24), 64, (4, 10), 40, 24, 2, 32, 4)
-
 
 def main(argv: Sequence[str] | None = None) -> None:
-    args = arguments(__doc__).parse_args(argv)
+    args = arguments(__doc__, plots=PLOTS).parse_args(argv)
     size, seed = FAST if args.fast else Size(), args.seed
     report = Report("Real text", args.json)
     report.progress("1 of 5: the models")
@@ -95,21 +78,23 @@ def main(argv: Sequence[str] | None = None) -> None:
         draft(name)
     print_models(report, size)
     report.progress("2 of 5: acceptance along texts")
-    counts = dict(zip(TEMPERATURES, size.texts, strict=True))
-    lenience = [float(leniency) for leniency in LENIENCES]
-    texts = text_cells(size.kinds, counts, size.text_tokens, DRAFTS, MOST, LENIENT, lenience, seed)
+    texts = along_texts(size, seed)
     report.progress("3 of 5: the real loop")
-    loops = measure_loops(size, seed)
-    print_alphas(report, size, texts, loops)
+    loops = in_the_loop(size, seed)
+    found = alphas(texts, loops)
+    print_alphas(report, size, found)
     print_tokens(report, size, loops)
     print_lookup(report, texts)
     print_walks(report, size, texts, loops)
     report.progress("4 of 5: what passes cost")
-    parts = time_parts(size, seed)
+    parts = round_parts(size, seed)
     print_parts(report, parts)
     report.progress("5 of 5: the stopwatch")
-    print_clock(report, size, time_cells(size, texts, parts, seed))
+    cells = on_the_clock(size, texts, parts, seed)
+    print_clock(report, size, cells)
     print_lenience(report, size, texts)
+    if args.plots is not None:
+        print_plots(report, args.plots, found, cells)
     report.close()
 
 
@@ -134,31 +119,13 @@ def print_models(report: Report, size: Size) -> None:
     )
 
 
-def measure_loops(size: Size, seed: int) -> LoopCells:
-    """Every draft at γ 4, and the walked ones at every γ."""
-    keys: list[Key] = [
-        (kind, name, temperature, GAMMA)
-        for temperature in reversed(TEMPERATURES)
-        for name in DRAFTS
-        for kind in size.kinds
-    ]
-    keys += [(kind, name, 1.0, g) for name in WALKED for g in GAMMAS for kind in size.kinds]
-    counts = dict(zip(TEMPERATURES, size.prompts, strict=True))
-    return loop_cells(list(dict.fromkeys(keys)), counts, size.loop_tokens, seed)
-
-
 # ---- α: our Table 3 ----------------------------------------------------------------------------
 
 
-def print_alphas(report: Report, size: Size, texts: TextCells, loops: LoopCells) -> None:
-    def alpha(kind: str, name: str, temperature: float) -> ClusteredMean:
-        if name == LOOKUP:
-            return loops[kind, name, temperature, GAMMA].alpha
-        return texts[kind, temperature].drafts[name].alpha
-
+def print_alphas(report: Report, size: Size, found: Alphas) -> None:
     places = [(kind, t) for kind in size.kinds for t in TEMPERATURES]
     records = [
-        {"draft": name, **{f"{kind} T {t:g}": alpha(kind, name, t) for kind, t in places}}
+        {"draft": name, **{f"{kind} T {t:g}": found[kind, t][name] for kind, t in places}}
         for name in DRAFTS
     ]
     report.section("Acceptance")
@@ -177,30 +144,20 @@ def print_alphas(report: Report, size: Size, texts: TextCells, loops: LoopCells)
         "Prompt lookup has no law to take a minimum with: what it is worth depends on where a "
         "round starts, so its entry counts what was tested."
     )
-    falls = [
-        sign_of(_less(alpha(k, name, 0.0), alpha(k, name, 1.0)), SEEN, len(size.kinds) * 9)
-        for name in DRAFTS
-        if name != LOOKUP
-        for k in size.kinds
-    ]
+    differences = falls(found)
+    signs = [sign_of(one, SEEN, len(differences)) for one in differences]
     printed = [float(cell.printed) for cell in TABLE_3]
     paper = list(zip(printed[::2], printed[1::2], strict=True))  # T 0, T 1
     report.say(
-        f"From T 0 to T 1, α falls beyond its error in {falls.count(1)} of {len(falls)} cells here "
-        f"and rises in {falls.count(-1)}; in the paper's Table 3 it falls in "
+        f"From T 0 to T 1, α falls beyond its error in {signs.count(1)} of {len(signs)} cells here "
+        f"and rises in {signs.count(-1)}; in the paper's Table 3 it falls in "
         f"{sum(a > b for a, b in paper)} of {len(paper)} rows and rises in "
         f"{sum(a < b for a, b in paper)}. There, {_told(TABLE_3, 'EnDe, T5-small')}; "
         f"{_told(TABLE_3, 'EnDe, bigram')}; {_told(TABLE_3, 'GPT-like 97M, 6M')}.",
-        falls=falls.count(1),
-        rises=falls.count(-1),
-        cells=len(falls),
+        falls=signs.count(1),
+        rises=signs.count(-1),
+        cells=len(signs),
     )
-
-
-def _less(one: ClusteredMean, other: ClusteredMean) -> ClusteredMean:
-    """The difference of two independent means; degrees of freedom of the smaller sample."""
-    stderr = math.hypot(one.stderr, other.stderr)
-    return ClusteredMean(one.mean - other.mean, stderr, min(one.n_clusters, other.n_clusters))
 
 
 def _told(cells: Sequence[Any], row: str) -> str:
@@ -300,12 +257,7 @@ def print_lookup(report: Report, texts: TextCells) -> None:
 
 
 def print_walks(report: Report, size: Size, texts: TextCells, loops: LoopCells) -> None:
-    keys: list[Key] = [(k, name, 1.0, g) for name in WALKED for k in size.kinds for g in GAMMAS]
-    gaps = {}
-    for key in keys:
-        kind, name, temperature, gamma = key
-        along = texts[kind, temperature].drafts[name]
-        gaps[key] = beta_gap(along.accept, along.betas, gamma)
+    gaps = walks(size, texts)
     report.section(
         "Replay walks by a, not by β",
         "At every position a server could record β, which has the mean of a and less noise. Given "
@@ -325,10 +277,10 @@ def print_walks(report: Report, size: Size, texts: TextCells, loops: LoopCells) 
             ("β over replay\nas it comes", "raw", "+.2%"),
             ("\nwithout noise", "sharp", "+.2%"),
         ),
-        [_walk_record(loops[key], gaps[key]) for key in keys],
+        [_walk_record(loops[key], gap) for key, gap in gaps.items()],
         key="walks",
     )
-    say_walks(report, [loops[key] for key in keys], [gaps[key] for key in keys])
+    say_walks(report, [loops[key] for key in gaps], list(gaps.values()))
 
 
 def _walk_record(cell: LoopCell, gap: BetaGap) -> dict[str, Any]:
@@ -366,15 +318,6 @@ def say_walks(report: Report, cells: Sequence[LoopCell], gaps: Sequence[BetaGap]
 
 
 # ---- The clock ---------------------------------------------------------------------------------
-
-
-def time_parts(size: Size, seed: int) -> dict[float, RoundParts]:
-    prompts = prompts_of(size.kinds[-1], 2, seed)
-    long = 2 * size.repeats + 8
-    texts = continuations(target(), prompts, long, seed, 5)
-    most, repeats = size.most, size.repeats
-    passes = measure_passes(DRAFTS, texts, most, repeats)
-    return {t: measure_parts(passes, most, Sampling(temperature=t), repeats) for t in TEMPERATURES}
 
 
 def print_parts(report: Report, parts: dict[float, RoundParts]) -> None:
@@ -427,28 +370,6 @@ def print_parts(report: Report, parts: dict[float, RoundParts]) -> None:
         ],
         key="parts",
     )
-
-
-def time_cells(
-    size: Size, texts: TextCells, parts: dict[float, RoundParts], seed: int
-) -> list[ClockCell]:
-    cells = []
-    for temperature in reversed(TEMPERATURES):
-        for kind in size.kinds:
-            along = texts[kind, temperature].drafts
-            plans = [
-                Plan(
-                    name,
-                    None if name == LOOKUP else min(float(found.alpha.mean), 1.0),
-                    {g: rounds_along(found.accept, g) for g in range(1, size.most + 1)},
-                )
-                for name, found in along.items()
-            ]
-            prompts = prompts_of(kind, size.turns, seed)
-            cells += clock_cells(
-                kind, temperature, plans, parts[temperature], prompts, size.clock_tokens, seed
-            )
-    return cells
 
 
 def print_clock(report: Report, size: Size, cells: Sequence[ClockCell]) -> None:
@@ -554,6 +475,20 @@ def print_lenience(report: Report, size: Size, texts: TextCells) -> None:
         least=min(gained),
         most=max(gained),
     )
+
+
+# ---- Figures -----------------------------------------------------------------------------------
+
+
+def print_plots(report: Report, folder: Path, found: Alphas, cells: Sequence[ClockCell]) -> None:
+    from lab import plots, plots_realtext  # matplotlib is an extra
+
+    report.section("Figures")
+    figures = {
+        "real_text_alpha": plots_realtext.alpha(found),
+        "real_text_clock": plots_realtext.clock(cells),
+    }
+    plots.draw(report, folder, figures)
 
 
 if __name__ == "__main__":

@@ -51,24 +51,25 @@ EASY, HARD = "shakespeare", "unicode"
 GAMMAS = (2, 4, 8)
 FROM = 4  # the γ whose rounds the estimators of α see
 LAGS = 3
+SHUFFLES = 12
 SEEN = 0.01  # chance that any cell of a table is called different though none is
 RED = 1e-4  # the same for what is asserted
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     args = arguments(__doc__, plots=PLOTS).parse_args(argv)
-    count, n_new, shuffles = (16, 48, 12) if args.fast else (48, 128, 12)
+    count, n_new = (16, 48) if args.fast else (48, 128)
     report = Report("Acceptance is not independent", args.json)
     measured = acceptance_along(KINDS, TARGET, DRAFT, count, n_new, GAMMAS, args.seed)
     print_texts(report, measured)
-    cells = order_cells(measured, shuffles, args.seed)
+    cells = order_cells(measured, args.seed)
     print_order(report, cells)
     found = [positions_of(along, max(GAMMAS)) for along in measured]
     print_hazards(report, found)
     easy_hard = acceptance_along(
         (EASY, HARD), TARGET, PROSE_DRAFT, count // 2, n_new, GAMMAS, args.seed
     )
-    print_mixed(report, easy_hard, shuffles, args.seed)
+    print_mixed(report, easy_hard, args.seed)
     print_estimators(report, measured)
     if args.plots is not None:
         print_plots(report, args.plots, measured, cells, found)
@@ -128,10 +129,10 @@ def _mean(rows: Sequence[np.ndarray[Any, Any]], kept: np.ndarray[Any, Any]) -> f
 # ---- true and random order ---------------------------------------------------------------------
 
 
-def order_cells(measured: Sequence[Along], shuffles: int, seed: int) -> list[OrderCell]:
+def order_cells(measured: Sequence[Along], seed: int) -> list[OrderCell]:
     """Every text at every γ, on all cores."""
     jobs = [
-        partial(order_cell, along, gamma, shuffles, np.random.default_rng([seed, 10, i, gamma]))
+        partial(order_cell, along, gamma, SHUFFLES, np.random.default_rng([seed, 10, i, gamma]))
         for i, along in enumerate(measured)
         for gamma in GAMMAS
     ]
@@ -254,9 +255,9 @@ def print_hazards(report: Report, found: Sequence[Positions]) -> None:
 # ---- easy and hard documents -------------------------------------------------------------------
 
 
-def print_mixed(report: Report, pair: Sequence[Along], shuffles: int, seed: int) -> None:
+def print_mixed(report: Report, pair: Sequence[Along], seed: int) -> None:
     cells = [
-        mixed_cell(pair, gamma, shuffles, np.random.default_rng([seed, 11, gamma]))
+        mixed_cell(pair, gamma, SHUFFLES, np.random.default_rng([seed, 11, gamma]))
         for gamma in GAMMAS
     ]
     count = 3 * len(cells)

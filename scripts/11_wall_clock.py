@@ -22,14 +22,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from lab.bench import machine
 from lab.console import Report, arguments, quantity, run
 from lab.options import PLOTS
-from lab.transformer import Transformer
+from lab.transformer import ModelConfig, Transformer
 from lab.wallclock import (
     GPT2,
     ClockCell,
@@ -71,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     report.close()
 
 
-def print_memory(report: Report, shape: Any) -> None:
+def print_memory(report: Report, shape: ModelConfig) -> None:
     most, then = memory_of(shape)
     report.section(
         "A target that lives in memory",
@@ -81,7 +80,7 @@ def print_memory(report: Report, shape: Any) -> None:
     report.table("This machine (bench.machine)", ("what", "value"), machine(), key="machine")
 
 
-def print_parts(report: Report, target: Any, parts: Parts) -> None:
+def print_parts(report: Report, target: Transformer, parts: Parts) -> None:
     one, weights = parts.target[1], 4 * target.matmul_parameters
     records = [
         {
@@ -153,6 +152,16 @@ def print_cells(report: Report, cells: Sequence[ClockCell], rounds: int) -> None
         records,
         key="cells",
     )
+    say_errors(report, cells)
+    free = max((cell for cell in cells if cell.cost == 0), key=lambda cell: cell.clock.ratio)
+    report.say(
+        f"The largest speed-up of a free draft: {free.clock.ratio:.2f}, at α {free.acceptance} "
+        f"and γ {free.gamma}.",
+        largest=free.clock.ratio,
+    )
+
+
+def say_errors(report: Report, cells: Sequence[ClockCell]) -> None:
     errors = {form: median_error(cells, form) for form in ("paper", "verify", "full")}
     report.say(
         f"Median absolute error over {len(cells)} cells: Theorem 3.8 as printed "
@@ -169,12 +178,6 @@ def print_cells(report: Report, cells: Sequence[ClockCell], rounds: int) -> None
         f"Theorem 3.8's median error by γ: {told}. It errs by what it takes for free: the longer "
         "the draft, the more rows there are to verify.",
         by_gamma={str(gamma): error for gamma, error in by_gamma.items()},
-    )
-    free = max((cell for cell in cells if cell.cost == 0), key=lambda cell: cell.clock.ratio)
-    report.say(
-        f"The largest speed-up of a free draft: {free.clock.ratio:.2f}, at α {free.acceptance} "
-        f"and γ {free.gamma}.",
-        largest=free.clock.ratio,
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from lab.console import run
 from lab.files import replacing
-from lab.lectures import blocks, disagreements, filled, with_values
+from lab.lectures import Run, blocks, disagreements, filled, with_values
 
 SCRIPTS = Path(__file__).parent
 LECTURES = SCRIPTS.parent / "lectures"
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(bool(wrong))
 
 
-def faults(text: str, report: Any) -> list[str]:
+def faults(text: str, report: Run) -> list[str]:
     """What of a lecture is not as the scripts say."""
     found = [line for one in blocks(text) for line in disagreements(one, report(one.script))]
     return found + ([] if with_values(text) == text else ["a value is not what it was"])

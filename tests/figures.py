@@ -51,15 +51,16 @@ def assert_points_inside(axes):
             assert bottom <= y <= top, bars.get_label()
 
 
-def points_of(axes):
-    """label -> [(x, y, down, up)] of points with vertical bars."""
+def points_of(axes, along=1):
+    """label -> [(x, y, down, up)] of points with bars along y, or along x (0)."""
     found = {}
     for bars in axes.containers:
         (stems,) = bars.lines[2]
-        spans = [(low[1], high[1]) for low, high in stems.get_segments()]
+        spans = [(low[along], high[along]) for low, high in stems.get_segments()]
+        places = bars.lines[0].get_xydata().tolist()
         found[bars.get_label()] = [
-            (x, y, y - low, high - y)
-            for (x, y), (low, high) in zip(bars.lines[0].get_xydata().tolist(), spans, strict=True)
+            (*place, place[along] - low, high - place[along])
+            for place, (low, high) in zip(places, spans, strict=True)
         ]
     return found
 

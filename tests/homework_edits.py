@@ -38,9 +38,15 @@ class Solution:
         return "".join([*lines[: place.body], body, *lines[place.end :]])
 
     def module(self) -> ModuleType:
-        module = ModuleType(tasks()[self.task].file)
-        exec(compile(self.source, f"<{self.task} {self.name}>", "exec"), vars(module))
-        return module
+        return loaded(self.source, tasks()[self.task].file)
+
+
+def loaded(source: str, name: str) -> ModuleType:
+    """A student's file as a module of this name."""
+    module = ModuleType(name)
+    module.__file__ = f"{name}.py"
+    exec(compile(source, module.__file__, "exec", dont_inherit=True), vars(module))
+    return module
 
 
 def outcomes(module: ModuleType, task: str, seed: int) -> list[Outcome]:

@@ -27,10 +27,26 @@ def parts(name, *options):
     return json.loads(printed(name, *options, "--json"))["parts"]
 
 
+def table_of(found, key):
+    """One table: its headers, rows, and values if it has them."""
+    (table,) = [part for part in found if part.get("table") == key]
+    return table
+
+
 def rows_of(found, key):
     """The rows of one table."""
-    (table,) = [part for part in found if part.get("table") == key]
-    return table["rows"]
+    return table_of(found, key)["rows"]
+
+
+def records_of(found, key):
+    """The values of one table's rows, by name and unrounded."""
+    return table_of(found, key)["values"]
+
+
+def saying(found, words):
+    """The one observation in which these words occur."""
+    (part,) = [part for part in found if words in part.get("says", "")]
+    return part
 
 
 def values_of(found, *names):

@@ -55,7 +55,7 @@ def test_the_readme_from_the_first_line_to_the_first_green_task(hw, tmp_path, mo
     code, out, err = hw("1.1")
     assert (code, err) == (0, "")
     assert out.startswith(shown)
-    assert re.search(r"\nDone: `speclab hw show 1\.1` shows .* 1\.2 is next\.\n$", " ".join([out]))
+    assert re.search(r"\nDone: `speclab hw show 1\.1` shows .* 1\.2 is next\.\n$", out)
 
 
 def test_the_readme_names_every_verb_and_every_set():

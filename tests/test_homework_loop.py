@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from homework_edits import outcomes
+from homework_edits import loaded, outcomes
 from homework_wrong_loop import RIGHT, WRONG
 
 from lab import Sampling, default_rng, speculative_generate
@@ -25,17 +25,10 @@ TASKS = [number for number in tasks() if number[0] in "34"]
 SEEDS = 20
 
 
-def student(source):
-    module = type(set3_cache)("homework")
-    exec(compile(source, "homework.py", "exec"), vars(module))
-    module.__file__ = "homework.py"
-    return module
-
-
 @cache
 def failed(solution, seed):
     """The checks that a solution does not pass, in their order."""
-    found = outcomes(student(solution.source), solution.task, seed)
+    found = outcomes(solution.module(), solution.task, seed)
     return [one for one in found if one.state != "passed"]
 
 
@@ -52,7 +45,8 @@ def test_what_is_solved_passes_whatever_the_inputs(task):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_what_is_not_written_is_to_do(task):
-    module = student(starter(tasks()[task].file))
+    file = tasks()[task].file
+    module = loaded(starter(file), file)
     assert {one.state for one in outcomes(module, task, 0)} == {"unwritten"}
 
 
@@ -67,7 +61,7 @@ def test_what_is_wrong_is_told_the_law_it_breaks(solution):
 
 @pytest.mark.parametrize("solution", RIGHT, ids=lambda one: f"{one.task} {one.name}")
 def test_what_is_right_may_be_written_otherwise(solution):
-    module = student(solution.source)
+    module = solution.module()
     for seed in (0, 1):
         assert {one.state for one in outcomes(module, solution.task, seed)} == {"passed"}
 

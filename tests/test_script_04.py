@@ -1,7 +1,7 @@
 """Script 04: what it prints is what the library computes, and every claim holds."""
 
 import pytest
-from script_runs import parts, printed
+from script_runs import parts, printed, records_of, saying, table_of
 
 from lab import theory
 from lab.paper import TABLE_1
@@ -16,18 +16,8 @@ def found():
 
 
 def table(found, key):
-    (part,) = [part for part in found if part.get("table") == key]
+    part = table_of(found, key)
     return [dict(zip(part["headers"], row, strict=True)) for row in part["rows"]]
-
-
-def values(found, key):
-    """The numbers of each row, unrounded."""
-    (part,) = [part for part in found if part.get("table") == key]
-    return part["values"]
-
-
-def saying(found, words):
-    return [part for part in found if words in part.get("says", "")]
 
 
 def test_table_1_prints_the_papers_cells_beside_the_formulas(found):
@@ -35,7 +25,7 @@ def test_table_1_prints_the_papers_cells_beside_the_formulas(found):
     assert len(rows) == 6
     printed = [cell for row in rows for cell in (row["ops, paper"], row["speed, paper"])]
     assert printed == [f"{cell.printed}x" for cell in TABLE_1]
-    (claim,) = saying(found, "printed cells agree")
+    claim = saying(found, "printed cells agree")
     assert claim["values"] == {"agreeing": 12, "cells": 12}
 
 
@@ -45,8 +35,8 @@ def test_figure_3_prints_the_grid_with_its_tie_rule(found):
     assert rows["0.7"]["0.05"] == "6 (2.3529x)"
     assert rows["0.5"]["0.2"] == "1 (1.2500x)"  # ties with 2
     assert rows["0.5"]["0.5"] == "not worth it"
-    assert saying(found, "Figure 3 is drawn")[0]["values"]["edges"] == 52
-    assert "γ 40 (12.54x)" in saying(found, "Figure 3 is drawn")[0]["says"]
+    assert saying(found, "Figure 3 is drawn")["values"]["edges"] == 52
+    assert "γ 40 (12.54x)" in saying(found, "Figure 3 is drawn")["says"]
 
 
 def test_corollary_3_9(found):
@@ -73,10 +63,10 @@ def test_every_draft_and_gamma_has_its_cell(found, pair, drafts):
 @pytest.mark.parametrize("pair", ["random model", "model trained on Shakespeare"])
 def test_json_holds_the_numbers_that_the_tables_round(found, pair):
     for kind in ("loop", "ledger with the draft"):
-        rows, numbers = table(found, f"{kind}, {pair}"), values(found, f"{kind}, {pair}")
+        rows, numbers = table(found, f"{kind}, {pair}"), records_of(found, f"{kind}, {pair}")
         assert [row["draft"] for row in rows] == [number["draft"] for number in numbers]
     for row, cell in zip(
-        table(found, f"loop, {pair}"), values(found, f"loop, {pair}"), strict=True
+        table(found, f"loop, {pair}"), records_of(found, f"loop, {pair}"), strict=True
     ):
         assert row["eq. (1)"] == f"{cell['expected']:.3f}"
         assert cell["expected"] == theory.expected_tokens(cell["alpha"], cell["gamma"])
@@ -145,6 +135,6 @@ def test_wrong_options_are_named(capsys, options):
 def test_precise_shows_the_bigrams_shortfall():
     """False alarm below 1e-3 (t of 3.3); the shortfall is near 1 %."""
     found = parts(SCRIPT, "--fast", "--model", "random", "--precise")
-    (claim,) = saying(found, "tokens per call against")
+    claim = saying(found, "tokens per call against")
     assert claim["values"]["t"] < -3.3
     assert -0.03 < claim["values"]["relative"] < -0.003

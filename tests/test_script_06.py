@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from script_runs import parts, printed, rows_of
+from script_runs import parts, printed, records_of, rows_of, values_of
 from script_runs import script as load
 
 from lab.console import Report
@@ -26,19 +26,9 @@ def found():
     return parts(SCRIPT, "--fast")
 
 
-def numbers(found, key):
-    """The values of a table's rows, unrounded."""
-    (part,) = [part for part in found if part.get("table") == key]
-    return part["values"]
-
-
 def claims(found, *names):
     """The values of the one observation that has all these names."""
-    (values,) = [
-        part["values"]
-        for part in found
-        if "says" in part and set(names) <= set(part.get("values", {}))
-    ]
+    (values,) = values_of(found, *names)
     return values
 
 
@@ -85,7 +75,7 @@ def test_block_is_never_below_token_and_equal_at_one_draft(found):
 
 
 def test_lenience_on_the_fixed_law(found):
-    cells = {cell["leniency"]: cell for cell in numbers(found, "lenience, one law")}
+    cells = {cell["leniency"]: cell for cell in records_of(found, "lenience, one law")}
     assert list(cells) == [1, 0.9, 0.7, 0.5, 0.3, 0.1]
     assert [cells[n]["acceptance"] for n in (1, 0.5, 0.3, 0.1)] == [0.7, 0.9, 1, 1]
     assert cells[0.5]["scaled_bias"] == pytest.approx(0.2273, abs=5e-5)
@@ -97,7 +87,7 @@ def test_lenience_on_the_fixed_law(found):
 
 @pytest.mark.parametrize("key", ["lenience, one law", "lenience, random laws"])
 def test_lenience_never_beats_the_bound_nor_passes_1_over_l(found, key):
-    cells = numbers(found, key)
+    cells = records_of(found, key)
     for cell in cells:
         assert cell["plain_bias"] == cell["bound"] <= cell["scaled_bias"]
         largest = max(cell["scaled_largest"], cell["plain_largest"])
@@ -112,7 +102,7 @@ def test_lenience_never_beats_the_bound_nor_passes_1_over_l(found, key):
 def test_every_position_of_the_text(found, temperature, draft):
     at = {
         cell["rule"]: (cell[f"acceptance, T {temperature}"], cell[f"bias, T {temperature}"])
-        for cell in numbers(found, "positions")
+        for cell in records_of(found, "positions")
         if cell["draft"] == draft
     }
     assert list(at) == list(CANDIDATES)
@@ -133,7 +123,7 @@ def test_no_acceptance_without_its_error(found):
 
 
 def test_the_real_loop(found):
-    cells = numbers(found, "loop")
+    cells = records_of(found, "loop")
     assert [cell["draft"] for cell in cells[::6]] == list(DRAFTS)
     claim = claims(found, "critical", "beyond")
     for cell in cells:
@@ -151,7 +141,7 @@ def test_the_real_loop(found):
 
 
 def test_block_gains_on_the_same_drafts(found):
-    cells = numbers(found, "gain")
+    cells = records_of(found, "gain")
     assert [(c["draft"], c["gamma"]) for c in cells] == [(d, g) for g in (4, 8) for d in DRAFTS]
     assert all(cell["least"] >= -1e-12 for cell in cells)  # on no drafted path
     assert all(0 < cell["relative"] < 0.25 for cell in cells)
@@ -168,11 +158,11 @@ def test_block_gains_on_the_same_drafts(found):
 
 def test_the_closing_sentence_is_what_the_tables_say(found):
     claim = claims(found, "worth", "bias")
-    cells = [cell for cell in numbers(found, "loop") if cell["draft"] == DRAFTS[0]]
+    cells = [cell for cell in records_of(found, "loop") if cell["draft"] == DRAFTS[0]]
     base = cells[0]["token_drafts"]
     for cell in cells:
         assert claim["worth"][cell["rule"]] == cell["token_drafts"] / base - 1
-    positions = {c["rule"]: c for c in numbers(found, "positions") if c["draft"] == DRAFTS[0]}
+    positions = {c["rule"]: c for c in records_of(found, "positions") if c["draft"] == DRAFTS[0]}
     assert set(claim["bias"]) == {name for name in CANDIDATES if name not in LOSSLESS}
     assert claim["bias"] == {name: positions[name]["bias, T 1"] for name in claim["bias"]}
     (says,) = [

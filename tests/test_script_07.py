@@ -1,7 +1,7 @@
 """scripts/07_what_tests_miss.py: every printed claim, from its JSON."""
 
 import pytest
-from script_runs import parts, rows_of
+from script_runs import parts, records_of, rows_of, values_of
 from script_runs import script as load
 
 from lab.lawtest import Rate
@@ -21,8 +21,8 @@ def found():
 @pytest.fixture(scope="module")
 def board(found):
     """{mutant: {check: (fires, trials)}}."""
-    (table,) = [part for part in found if part.get("table") == "board"]
-    return {row["mutant"]: {key: tuple(row[key]) for key in CHECKS} for row in table["values"]}
+    rows = records_of(found, "board")
+    return {row["mutant"]: {key: tuple(row[key]) for key in CHECKS} for row in rows}
 
 
 def fired(board, name, key):
@@ -30,18 +30,12 @@ def fired(board, name, key):
     return 2 * fires > trials
 
 
-def said_of(found, *names):
-    """The values of the observations that have all these names."""
-    values = [part["values"] for part in found if "says" in part and "values" in part]
-    return [v for v in values if set(names) <= set(v)]
-
-
 def of_kind(*kinds):
     return [name for name, mutant in MUTANTS.items() if mutant.changes.kind in kinds]
 
 
 def test_every_mutant_is_listed_with_what_it_changes(found):
-    listed = {value["mutant"]: value for value in said_of(found, "mutant", "before")}
+    listed = {value["mutant"]: value for value in values_of(found, "mutant", "before")}
     assert list(listed) == list(MUTANTS)
     for name, mutant in MUTANTS.items():
         assert listed[name]["after"] == mutant.changes.after
@@ -84,7 +78,7 @@ def test_m18_faulty_rules_are_refuted_by_certificate(board):
 
 
 def test_false_alarms_are_as_printed_and_as_due(found, board):
-    (said,) = said_of(found, "rates", "due")
+    (said,) = values_of(found, "rates", "due")
     assert set(said["rates"]) == {"sampled χ²", "first-token χ²", "joint χ²"}
     for key, due in said["due"].items():
         fires, trials = board[CONTROL][key]
@@ -95,7 +89,7 @@ def test_false_alarms_are_as_printed_and_as_due(found, board):
 
 
 def test_blind_sets_are_those_of_the_board(found, board):
-    said = {value["check"]: value["missed"] for value in said_of(found, "check", "missed")}
+    said = {value["check"]: value["missed"] for value in values_of(found, "check", "missed")}
     assert list(said) == list(CHECKS)
     for key, missed in said.items():
         assert missed == [name for name in MUTANTS if not fired(board, name, key)]
@@ -103,11 +97,11 @@ def test_blind_sets_are_those_of_the_board(found, board):
 
 
 def test_the_summary_counts_the_board(found, board):
-    (said,) = said_of(found, "unseen")
+    (said,) = values_of(found, "unseen")
     unseen = [n for n in MUTANTS if not any(fired(board, n, key) for key in POPULAR)]
     assert said["unseen"] == unseen
     assert len(unseen) >= 10
-    (said,) = said_of(found, "needed")
+    (said,) = values_of(found, "needed")
     assert set(said["needed"]) == set(OURS)
     assert set(said["needed"]["uniforms"]) == set(of_kind("dice"))
 
@@ -124,9 +118,7 @@ def test_help_says_how_to_read_it():
 
 @pytest.mark.slow
 def test_the_full_board():
-    whole = parts(SCRIPT)
-    (table,) = [part for part in whole if part.get("table") == "board"]
-    rows = {row["mutant"]: row for row in table["values"]}
+    rows = {row["mutant"]: row for row in records_of(parts(SCRIPT), "board")}
     for name in MUTANTS:
         assert any(rows[name][key][0] for key in OURS)
     assert rows["block residual unweighted"]["certificate"] == [1, 1]

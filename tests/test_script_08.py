@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from script_runs import parts, printed
+from script_runs import parts, printed, records_of, saying, table_of
 
 from lab.paper import CELLS, MISPRINTS, PAGES, count, sentence
 
@@ -20,18 +20,8 @@ def text():
     return printed(SCRIPT)
 
 
-def table(found, key):
-    (part,) = [part for part in found if part.get("table") == key]
-    return part
-
-
 def key(page):
     return f"{page.source}: {page.title}"
-
-
-def saying(found, words):
-    (part,) = [part for part in found if words in part.get("says", "")]
-    return part
 
 
 def test_the_last_line_counts(text):
@@ -44,7 +34,7 @@ def test_the_last_line_counts(text):
 def test_every_cell_is_in_its_table_with_its_verdict(found):
     seen = 0
     for page in PAGES:
-        part = table(found, key(page))
+        part = table_of(found, key(page))
         cells = {(cell.row, cell.column): cell for cell in page.cells}
         for row, values in zip(part["rows"], part["values"], strict=True):
             for column, value in values.items():
@@ -108,7 +98,7 @@ def test_magicdecs_rest_and_the_time_model(found):
     rest = saying(found, "what a round costs")
     assert len(rest["values"]["rest"]) == 59
     assert "0.7% to 6.8% of T_SD (median 3.1%)" in rest["says"]
-    halves = table(found, "time model")["values"]
+    halves = records_of(found, "time model")
     assert sum(half["rows"] for half in halves) == 47
     for half in halves:
         assert half["plain"] <= 0.06

@@ -118,6 +118,15 @@ def test_wrong_options_are_named(capsys):
 
 
 @pytest.mark.slow
+def test_plots_are_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    text = printed(SCRIPT, "--fast", "--plots", str(tmp_path))
+    drawn = ["real_text_alpha.png", "real_text_clock.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == drawn
+    assert text.count("Drawn: ") == 2
+
+
+@pytest.mark.slow
 def test_the_whole_run_sees_that_a_walk_by_beta_is_biased():
     """Four to five errors are expected: below 1.5 once in a thousand on other machines' texts."""
     found = parts(SCRIPT)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from script_runs import parts, printed, rows_of, values_of
+from script_runs import parts, printed, records_of, rows_of, values_of
 
 from lab import theory
 
@@ -14,11 +14,6 @@ def found():
     return parts(SCRIPT, "--fast")
 
 
-def values(found, key):
-    (part,) = [part for part in found if part.get("table") == key]
-    return part["values"]
-
-
 def test_memory_is_said_before_anything_is_made(found):
     sections = [part for part in found if "section" in part]
     assert found[0] is sections[0]
@@ -27,10 +22,10 @@ def test_memory_is_said_before_anything_is_made(found):
 
 
 def test_every_acceptance_cost_and_gamma_has_its_cell(found):
-    cells = values(found, "cells")
+    cells = records_of(found, "cells")
     keys = [(cell["cost"], cell["acceptance"], cell["gamma"]) for cell in cells]
     assert keys == [(c, a, g) for c in (0.0, 0.2) for a in (0.6, 0.95) for g in (1, 4)]
-    costs = {part["gamma"]: part for part in values(found, "parts")}
+    costs = {part["gamma"]: part for part in records_of(found, "parts")}
     plain = sum(costs[0][name] for name in ("target", "sample", "per_round"))
     for cell in cells:
         a, c, gamma = cell["acceptance"], cell["cost"], cell["gamma"]
@@ -46,7 +41,7 @@ def test_every_acceptance_cost_and_gamma_has_its_cell(found):
 
 
 def test_what_is_said_of_the_cells_is_their_median(found):
-    cells = values(found, "cells")
+    cells = records_of(found, "cells")
     (said,) = values_of(found, "paper", "full", "cells")
     assert said["cells"] == len(cells)
     for form in ("paper", "verify", "full"):
@@ -60,7 +55,7 @@ def test_what_is_said_of_the_cells_is_their_median(found):
 
 
 def test_the_best_gamma_of_each_row_is_that_of_its_cells(found):
-    cells, rows = values(found, "cells"), values(found, "best")
+    cells, rows = records_of(found, "cells"), records_of(found, "best")
     assert len(rows) == 4
     for row in rows:
         own = [c for c in cells if (c["acceptance"], c["cost"]) == (row["acceptance"], row["cost"])]

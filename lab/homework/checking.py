@@ -141,16 +141,15 @@ def ask(function: Callable[..., Any], *args: Any, may_change: tuple[int, ...] = 
     return answer
 
 
-def equal(
-    function: Callable[..., Any], args: tuple[Any, ...], wanted: Any, tolerance: float = 1e-9
-) -> None:
-    """The function must return this for these arguments, up to a relative or absolute tolerance."""
+def equal(function: Callable[..., Any], args: tuple[Any, ...], wanted: Any) -> None:
+    """The function must return this for these arguments, up to rounding."""
     got = ask(function, *args)
-    must_be(call(function, *args), got, wanted, tolerance)
+    must_be(call(function, *args), got, wanted)
 
 
 def must_be(what: str, got: Any, wanted: Any, tolerance: float = 1e-9) -> None:
-    """`what` is how the sentence begins: a call, or an expression of one."""
+    """What came must be this, up to a relative or absolute tolerance; `what` is how the sentence
+    begins: a call, or an expression of one."""
     got = shaped(what, got, wanted)
     if not alike(got, wanted, tolerance):
         raise Wrong(f"{what} gave {_beside(got, wanted, tolerance)}")

@@ -6,7 +6,6 @@ Every verb is one function: given its parser it adds its options and returns wha
 from __future__ import annotations
 
 import argparse
-import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from lab.guest import Interrupted
 from lab.homework import folder, printing, running
 from lab.homework.grading import grade as grade_folders
 from lab.homework.hints import HINTS
-from lab.homework.running import DONE, Examined, examine
+from lab.homework.running import examine
 from lab.homework.tasks import SETS, places, reference_source, tasks
 from lab.sweep import cores
 
@@ -40,13 +39,7 @@ def hw(parser: argparse.ArgumentParser) -> Work:
     """
     verbs = parser.add_subparsers(metavar="VERB")
     for name, verb in VERBS.items():
-        text = inspect.getdoc(verb) or ""
-        sub = verbs.add_parser(
-            name,
-            help=text.partition("\n")[0],
-            description=text,
-            formatter_class=argparse.RawTextHelpFormatter,
-        )
+        sub = options.add_command(verbs, name, verb)
         sub.set_defaults(verbose=False, json=False, verb=verb(sub))
     return lambda args: _plainly(args.verb, args)
 
@@ -147,7 +140,7 @@ def show(parser: argparse.ArgumentParser) -> Work:
 
     def work(args: argparse.Namespace) -> int:
         number = _number(args.task)
-        if not args.give_up and not _is_done(examine(_here(), [number], limit=args.limit)):
+        if not (args.give_up or examine(_here(), [number], limit=args.limit).done):
             _say(
                 f"{number} is not done yet: `speclab hw {number}` says why, `speclab hw hint "
                 f"{number}` helps, and `speclab hw show {number} --give-up` shows it all the same."
@@ -177,9 +170,7 @@ def grade(parser: argparse.ArgumentParser) -> Work:
         default=len(cores()),
         help=f"folders at a time ({len(cores())})",
     )
-    parser.add_argument(
-        "--seed", type=console.whole_number, default=0, help="changes the inputs of the checks (0)"
-    )
+    options.add_seed(parser, "changes the inputs of the checks")
     _add_limit(parser)
 
     def work(args: argparse.Namespace) -> int:
@@ -232,10 +223,6 @@ def _number(text: str) -> str:
 def _numbers(text: str) -> list[str]:
     """The tasks that an argument stands for: one, or those of a set."""
     return [number for number in tasks() if number.startswith(f"{text}.")] or [_number(text)]
-
-
-def _is_done(found: Examined) -> bool:
-    return all(one.state == DONE for one in found.results)
 
 
 def _plainly(work: Work, args: argparse.Namespace) -> int:

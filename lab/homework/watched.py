@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 Tokens = tuple[int, ...]
 TextLaw = Callable[[Sequence[int]], Array]  # a text -> the law (V,) of its next token
 
-SETS = 97  # laws that all texts share: two of them rarely have the same
+LAWS = 97  # that all texts share: two of them rarely have the same
 MOST_CALLS = 300  # of the models in one run: a loop that ends needs a tenth of it
 
 
@@ -141,9 +141,9 @@ def whole_tokens(tokens: Any, vocab: int) -> Tokens:
 
 def random_law(rng: np.random.Generator, vocab: int) -> TextLaw:
     """A law for every text, every token possible."""
-    rows = rng.dirichlet(np.ones(vocab), size=SETS) + 0.02
+    rows = rng.dirichlet(np.ones(vocab), size=LAWS) + 0.02
     rows /= rows.sum(axis=1, keepdims=True)
-    return lambda text: rows[hash(tuple(text)) % SETS]
+    return lambda text: rows[hash(tuple(text)) % LAWS]
 
 
 def constant(vocab: int) -> TextLaw:

@@ -8,11 +8,9 @@ import numpy as np
 
 from lab import theory
 from lab.homework.checking import check, equal
-from lab.homework.checks.inputs import law, share, two_laws
+from lab.homework.checks.inputs import fix_a, law, share, two_laws
 
 Rng = np.random.Generator
-
-FIX_A = np.array([0.5, 0.25, 0.15, 0.1]), np.array([0.25, 0.45, 0.05, 0.25])  # they share 0.65
 
 
 # ---- 1.1 acceptance --------------------------------------------------------------------------
@@ -26,7 +24,7 @@ def alike(student: Any, rng: Rng) -> None:
 
 @check("1.1", "acceptance is the mass that p and q share, the sum of the smaller of the two")
 def shared_mass(student: Any, rng: Rng) -> None:
-    equal(student.acceptance, FIX_A, 0.65)
+    equal(student.acceptance, fix_a(), 0.65)
     for size in (2, 5, 30):
         p, q = two_laws(rng, size) if size < 20 else rng.dirichlet(np.ones(size), size=2)
         equal(student.acceptance, (p, q), theory.acceptance(p, q))

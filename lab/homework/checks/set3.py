@@ -36,9 +36,9 @@ def numbers(rng: Rng, *shape: int) -> Array:
     return rng.normal(size=shape).round(1)
 
 
-def random_cache(student: Any, rng: Rng, length: int, capacity: int = CAPACITY) -> Any:
+def random_cache(student: Any, rng: Rng, length: int) -> Any:
     keys, values = numbers(rng, 2, length, WIDTH)
-    return cache_of(student, keys, values, capacity)
+    return cache_of(student, keys, values, CAPACITY)
 
 
 def random_weights(student: Any, rng: Rng) -> Any:

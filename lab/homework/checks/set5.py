@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,16 @@ from lab.stats import clustered_mean
 
 Rng = np.random.Generator
 Array = npt.NDArray[Any]
+
+
+def _several(
+    function: Callable[..., Any], args: tuple[Any, ...], count: int, due: str
+) -> tuple[Any, str]:
+    """What a function returns, if it is so many things, and the call."""
+    answer, what = ask(function, *args), call(function, *args)
+    if not isinstance(answer, tuple | list) or len(answer) != count:
+        raise Clumsy(f"{what} returned {short(answer)}, expected {due}")
+    return answer, what
 
 
 # ---- 5.1 quantize ----------------------------------------------------------------------------
@@ -102,10 +113,7 @@ def _codes(student: Any, weights: Floats, group: int) -> None:
 
 def _quantized(student: Any, weights: Floats, group: int) -> tuple[str, Array, Array]:
     """The call, the codes and the scales, of the types that make them small."""
-    answer = ask(student.quantize, weights, group)
-    what = call(student.quantize, weights, group)
-    if not isinstance(answer, tuple | list) or len(answer) != 2:
-        raise Clumsy(f"{what} returned {short(answer)}, expected (codes, scales)")
+    answer, what = _several(student.quantize, (weights, group), 2, "(codes, scales)")
     codes = _typed(f"the codes of {what}", answer[0], np.int8)
     return what, codes, _typed(f"the scales of {what}", answer[1], np.float16)
 
@@ -336,9 +344,7 @@ def _weights(shapes: list[tuple[int, int]]) -> int:
 
 
 def _costs(student: Any, args: tuple[Any, ...], place: int, of: str, wanted: float) -> None:
-    answer, what = ask(student.forward_cost, *args), call(student.forward_cost, *args)
-    if not isinstance(answer, tuple | list) or len(answer) != 3:
-        raise Clumsy(f"{what} returned {short(answer)}, expected three numbers")
+    answer, what = _several(student.forward_cost, args, 3, "three numbers")
     must_be(f"the {of} of {what}", answer[place], float(wanted))
 
 
@@ -389,7 +395,5 @@ def _betas(rng: Rng, prompts: int = 4) -> list[Floats]:
 
 
 def _report(student: Any, betas: list[Floats]) -> tuple[Any, Any, str]:
-    answer, what = ask(student.alpha_report, betas), call(student.alpha_report, betas)
-    if not isinstance(answer, tuple | list) or len(answer) != 2:
-        raise Clumsy(f"{what} returned {short(answer)}, expected (alpha, stderr)")
+    answer, what = _several(student.alpha_report, (betas,), 2, "(alpha, stderr)")
     return answer[0], answer[1], what
