@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from lab import theory
 from lab.plots import BAR, DASH, GREY, INK, MARKERS, Axes, Figure, legend_below, one_panel, panels
-from lab.wallclock import ClockCell, Parts
+from lab.wallclock import Parts, PlantedCell
 
 STEP = 0.035  # in octaves of γ: bars of neighbouring acceptances stand side by side
 
 
-def wall_clock(cells: Sequence[ClockCell]) -> Figure:
+def wall_clock(cells: Sequence[PlantedCell]) -> Figure:
     """Speed-up over plain decoding against γ, a panel for each draft cost, a shape for each α."""
     costs = list(dict.fromkeys(cell.cost for cell in cells))
     figure, row = panels(
@@ -34,7 +34,7 @@ def wall_clock(cells: Sequence[ClockCell]) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, cells: Sequence[ClockCell]) -> None:
+def _panel(axes: Axes, cells: Sequence[PlantedCell]) -> None:
     """The cells of one cost."""
     acceptances = list(dict.fromkeys(cell.acceptance for cell in cells))
     for i, (acceptance, marker) in enumerate(zip(acceptances, MARKERS, strict=False)):

@@ -161,7 +161,7 @@ def timed_rounds(runs: Sequence[TimedRun], rounds: int) -> Array:
 
 
 @dataclass(frozen=True)
-class ClockCell:
+class PlantedCell:
     """One acceptance, draft cost and gamma: what two formulas and the stopwatch say.
 
     Attributes
@@ -189,7 +189,7 @@ class ClockCell:
         return predicted / self.clock.ratio - 1
 
 
-def clock_cells(
+def planted_cells(
     target: Any,
     parts: Parts,
     acceptances: Sequence[float],
@@ -198,7 +198,7 @@ def clock_cells(
     rounds: int,
     seed: int,
     progress: Callable[[str], object] = lambda line: None,
-) -> list[ClockCell]:
+) -> list[PlantedCell]:
     """Every cell on the stopwatch: a row's gammas beside plain decoding, round by round.
 
     The target writes one text at temperature 0. Its drafts are right with a probability, and each
@@ -236,14 +236,14 @@ def own_text(target: Any, n_new: int, seed: int) -> Array:
     return np.concatenate((prompt, run.tokens))
 
 
-def _cell(parts: Parts, acceptance: float, cost: float, gamma: int, clock: Ratio) -> ClockCell:
+def _cell(parts: Parts, acceptance: float, cost: float, gamma: int, clock: Ratio) -> PlantedCell:
     paper, verify = (
         float(theory.walltime_speedup(acceptance, gamma, cost, rows))
         for rows in (1.0, parts.ratios[gamma + 1])
     )
     tokens = float(theory.expected_tokens(acceptance, gamma))
     full = parts.costs(cost * parts.target[1]).speedup(tokens, gamma)
-    return ClockCell(acceptance, cost, gamma, tokens, paper, verify, full, clock)
+    return PlantedCell(acceptance, cost, gamma, tokens, paper, verify, full, clock)
 
 
 # ---- What the cells say ----------------------------------------------------------------------
@@ -268,15 +268,15 @@ class BestOfRow:
     full_keeps: float
 
 
-def best_of_rows(cells: Sequence[ClockCell]) -> list[BestOfRow]:
+def best_of_rows(cells: Sequence[PlantedCell]) -> list[BestOfRow]:
     """One for each acceptance and draft cost."""
-    rows: dict[tuple[float, float], list[ClockCell]] = {}
+    rows: dict[tuple[float, float], list[PlantedCell]] = {}
     for cell in cells:
         rows.setdefault((cell.acceptance, cell.cost), []).append(cell)
     return [_best(*row, of) for row, of in rows.items()]
 
 
-def _best(acceptance: float, cost: float, row: Sequence[ClockCell]) -> BestOfRow:
+def _best(acceptance: float, cost: float, row: Sequence[PlantedCell]) -> BestOfRow:
     clock = {0: 1.0} | {cell.gamma: cell.clock.ratio for cell in row}
     paper = {0: 1.0} | {cell.gamma: cell.paper for cell in row}
     full = {0: 1.0} | {cell.gamma: cell.full for cell in row}

@@ -31,12 +31,12 @@ from lab.options import PLOTS
 from lab.transformer import ModelConfig, Transformer
 from lab.wallclock import (
     GPT2,
-    ClockCell,
     Parts,
+    PlantedCell,
     best_of_rows,
-    clock_cells,
     measure_parts,
     memory_of,
+    planted_cells,
 )
 
 ACCEPTANCES = (0.6, 0.8, 0.9, 0.95)
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     report.progress("measuring the parts of a round")
     parts = measure_parts(target, gammas, repeats, rounds)
     print_parts(report, target, parts)
-    cells = clock_cells(
+    cells = planted_cells(
         target, parts, acceptances, costs, gammas, rounds, args.seed, report.progress
     )
     print_cells(report, cells, rounds)
@@ -117,7 +117,7 @@ def print_parts(report: Report, target: Transformer, parts: Parts) -> None:
     )
 
 
-def print_cells(report: Report, cells: Sequence[ClockCell], rounds: int) -> None:
+def print_cells(report: Report, cells: Sequence[PlantedCell], rounds: int) -> None:
     records = [
         {
             **{name: value for name, value in asdict(cell).items() if name != "clock"},
@@ -134,7 +134,7 @@ def print_cells(report: Report, cells: Sequence[ClockCell], rounds: int) -> None
     report.section("Speed-up over plain decoding")
     report.records(
         f"Three formulas and the stopwatch, {rounds} rounds of each beside as many of plain\n"
-        "decoding (theory.walltime_speedup, costs.Costs.speedup, wallclock.clock_cells)",
+        "decoding (theory.walltime_speedup, costs.Costs.speedup, wallclock.planted_cells)",
         (
             ("α", "acceptance", ""),
             ("c", "cost", ""),
@@ -161,7 +161,7 @@ def print_cells(report: Report, cells: Sequence[ClockCell], rounds: int) -> None
     )
 
 
-def say_errors(report: Report, cells: Sequence[ClockCell]) -> None:
+def say_errors(report: Report, cells: Sequence[PlantedCell]) -> None:
     errors = {form: median_error(cells, form) for form in ("paper", "verify", "full")}
     report.say(
         f"Median absolute error over {len(cells)} cells: Theorem 3.8 as printed "
@@ -181,15 +181,15 @@ def say_errors(report: Report, cells: Sequence[ClockCell]) -> None:
     )
 
 
-def median_error(cells: Sequence[ClockCell], form: str) -> float:
+def median_error(cells: Sequence[PlantedCell], form: str) -> float:
     return float(np.median([abs(cell.error(form)) for cell in cells]))
 
 
-def signed_error(cells: Sequence[ClockCell], gamma: int) -> float:
+def signed_error(cells: Sequence[PlantedCell], gamma: int) -> float:
     return float(np.median([cell.error("paper") for cell in cells if cell.gamma == gamma]))
 
 
-def print_best(report: Report, cells: Sequence[ClockCell]) -> None:
+def print_best(report: Report, cells: Sequence[PlantedCell]) -> None:
     rows = best_of_rows(cells)
     report.section("Which γ?")
     report.records(
@@ -222,7 +222,7 @@ def print_best(report: Report, cells: Sequence[ClockCell]) -> None:
     )
 
 
-def print_plots(report: Report, folder: Path, parts: Parts, cells: Sequence[ClockCell]) -> None:
+def print_plots(report: Report, folder: Path, parts: Parts, cells: Sequence[PlantedCell]) -> None:
     from lab import plots, plots_clock  # matplotlib is an extra
 
     report.section("Figures", "Lines are the formulas, points the stopwatch with its quartiles.")

@@ -8,7 +8,7 @@ from figures import assert_readable, line_of, points_of
 from lab import plots_clock, theory
 from lab.bench import Ratio
 from lab.plots import GREY
-from lab.wallclock import ClockCell, Parts
+from lab.wallclock import Parts, PlantedCell
 
 ACCEPTANCES, COSTS, GAMMAS = (0.6, 0.8, 0.9, 0.95), (0.0, 0.05, 0.2), (1, 2, 4, 8)
 PASSES = {1: 1.0, 2: 1.05, 3: 1.1, 5: 1.4, 9: 1.9}
@@ -26,7 +26,7 @@ def cell(acceptance, cost, gamma):
     full = PARTS.costs(cost).speedup(tokens, gamma)
     clock = Ratio(0.96 * full, 0.93 * full, 1.01 * full, (1.0, 1.0))
     paper = float(theory.walltime_speedup(acceptance, gamma, cost))
-    return ClockCell(acceptance, cost, gamma, tokens, paper, paper, full, clock)
+    return PlantedCell(acceptance, cost, gamma, tokens, paper, paper, full, clock)
 
 
 CELLS = [cell(a, c, gamma) for c in COSTS for a in ACCEPTANCES for gamma in GAMMAS]

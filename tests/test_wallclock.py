@@ -16,13 +16,13 @@ from lab.planted import Recital
 from lab.transformer import ModelConfig
 from lab.wallclock import (
     GPT2,
-    ClockCell,
+    PlantedCell,
     TimedRun,
     best_of_rows,
-    clock_cells,
     measure_parts,
     memory_of,
     own_text,
+    planted_cells,
     timed_rounds,
 )
 
@@ -77,7 +77,7 @@ def test_the_parts_of_a_round_are_what_the_clock_says(clock):
 def test_full_costs_foretell_the_stopwatch_and_the_theorem_does_not(clock):
     target = Timed(clock)
     parts = measure_parts(target, GAMMAS, repeats=3, rounds=5)
-    cells = clock_cells(target, parts, (0.6, 0.9), (0.0, 0.25), GAMMAS, rounds=20, seed=0)
+    cells = planted_cells(target, parts, (0.6, 0.9), (0.0, 0.25), GAMMAS, rounds=20, seed=0)
     assert len(cells) == 16
     for cell in cells:
         half = 0.5 / 20  # of a token in 20 rounds: the plan is no nearer to eq. (1)
@@ -125,7 +125,7 @@ def test_the_text_is_what_a_real_model_writes_at_temperature_0():
 
 def row(speeds, fulls, papers):
     return [
-        ClockCell(0.8, 0.1, gamma, 2.0, paper, full, full, Ratio(speed, speed, speed, (1.0, 1.0)))
+        PlantedCell(0.8, 0.1, gamma, 2.0, paper, full, full, Ratio(speed, speed, speed, (1.0, 1.0)))
         for gamma, speed, full, paper in zip((1, 2, 4), speeds, fulls, papers, strict=True)
     ]
 
