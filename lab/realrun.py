@@ -34,9 +34,9 @@ class Size:
 
     kinds: tuple[str, ...] = KINDS
     windows: int = 32  # of held-out text
-    texts: tuple[int, int] = (24, 96)
+    texts: tuple[int, int] = (24, 72)
     text_tokens: int = 128
-    prompts: tuple[int, int] = (8, 20)
+    prompts: tuple[int, int] = (8, 16)
     loop_tokens: int = 64
     repeats: int = 60  # of a timed pass
     turns: int = 4  # on the stopwatch
@@ -44,7 +44,7 @@ class Size:
     most: int = MOST  # the largest γ that is timed
 
 
-FAST = Size(("python",), 8, (8, 24), 64, (4, 10), 40, 24, 2, 32, 4)
+FAST = Size(("python",), 8, (8, 20), 64, (4, 8), 40, 16, 2, 32, 4)
 
 
 # ---- On all cores ------------------------------------------------------------------------------
