@@ -393,7 +393,7 @@ def print_clock(report: Report, size: Size, cells: Sequence[ClockCell]) -> None:
                 ("on the\nwatch", "timed_tokens", ".2f"),
                 ("\nThm 3.8", "paper", ".2f"),
                 ("all\ncosts", "full", ".2f"),
-                ("stop-\nwatch", "clock", ".2f"),
+                ("stopwatch", "clock", ".2f"),
                 ("at replay's\ntokens", "without_luck", ".2f"),
             ),
             [asdict(cell) | {"without_luck": cell.without_luck} for cell in own],

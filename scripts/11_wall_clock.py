@@ -12,7 +12,8 @@ with all costs (costs.Costs); and on the stopwatch, where a round of plain decod
 γ take turns: A B C D E A B C D E, the median over rounds, quartiles behind it. Accepted drafts are
 drawn from the law of equation (1), as near to their mean as a draw of 2,000 can be: this is about
 costs, not about luck. The text is the target's own at temperature 0, and that is asserted; times
-are not. One BLAS thread. Two minutes; --fast takes a smaller model, a few seconds.
+are not. One BLAS thread. Two minutes; --fast takes a smaller model and few
+rounds, a few seconds, and is too noisy to judge a formula by.
 
 --plots DIR draws the speed-ups, and what a pass over few rows costs (needs matplotlib).
 """
@@ -143,7 +144,7 @@ def print_cells(report: Report, cells: Sequence[PlantedCell], rounds: int) -> No
             ("\nThm 3.8", "paper", ".2f"),
             ("with\nT(n)", "verify", ".2f"),
             ("all\ncosts", "full", ".2f"),
-            ("stop-\nwatch", "clock", ".2f"),
+            ("stopwatch", "clock", ".2f"),
             ("its\nquartiles", "quartiles", ""),
             ("Thm 3.8\nerror", "paper_error", "+.0%"),
             ("with T(n)\nerror", "verify_error", "+.1%"),
