@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lab.domains import Floats
+from lab.domains import Floats, whole
 from lab.replay import drafts_tested, rounds_along
 from lab.stats import ClusteredMean, influence_stderr, ratio_influence
 
@@ -49,6 +49,7 @@ def beta_gap(accept: Sequence[Floats], betas: Sequence[Floats], gamma: int) -> B
     are known and are nothing but noise; what `raw` shares with them, by regression over texts, is
     taken from it (control variates).
     """
+    whole("texts", len(accept), 4)  # two controls and a mean leave nothing of three
     by_a, by_beta = rounds_along(accept, gamma), rounds_along(betas, gamma)
     of_a, moves_a = ratio_influence(by_a.sum(axis=1), by_a[:, 0])
     of_beta, moves_beta = ratio_influence(by_beta.sum(axis=1), by_beta[:, 0])

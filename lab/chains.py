@@ -126,7 +126,8 @@ def long_run(chain: Chain, gamma: float) -> float:
     if gamma == np.inf:
         return float(expected_tokens(chain.mean, np.inf))
     length = whole("gamma", gamma)
-    return float(round_starts(chain, length) @ tokens_from(chain, length))
+    tokens = float(round_starts(chain, length) @ tokens_from(chain, length))
+    return min(tokens, length + 1.0)  # sums round
 
 
 def examined_acceptance(chain: Chain, gamma: int) -> float:
@@ -282,7 +283,10 @@ def _stationary(name: str, moves: Floats) -> Floats:
     balance = np.eye(len(moves)) - moves
     if np.linalg.matrix_rank(balance) < len(moves) - 1:
         raise ValueError(f"{name} must have one stationary law, got {moves.tolist()}")
-    solved = np.linalg.solve((balance + 1).T, np.ones(len(moves)))  # π (1 - P) = 0, Σ π = 1
+    try:
+        solved = np.linalg.solve((balance + 1).T, np.ones(len(moves)))  # π (1 - P) = 0, Σ π = 1
+    except np.linalg.LinAlgError:  # states that are left once in 10^16 positions
+        raise ValueError(f"{name} must have one stationary law, got {moves.tolist()}") from None
     law: Floats = np.maximum(solved, 0.0)
     law /= law.sum()
     return law

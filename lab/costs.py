@@ -180,7 +180,8 @@ def catching_up(
     def cost(gamma: int) -> float:
         name = f"full_acceptance({gamma})"
         full = domains.number(name, share(gamma), "in [0, 1]", domains.in_unit)
-        return (gamma - full) * draft_pass(1) + full * draft_pass(2)
+        one, two = (_checked(f"draft_pass({n})", draft_pass(n)) for n in (1, 2))
+        return (gamma - full) * one + full * two
 
     return cost
 
@@ -208,4 +209,4 @@ def _asked(name: str, cost: Seconds, n: int, times: int, above: bool = False) ->
 def _checked(name: str, seconds: float, above: bool = False) -> float:
     if above:
         return domains.positive(name, seconds)
-    return float(domains.costs(name, seconds))
+    return domains.cost(name, seconds)

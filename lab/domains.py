@@ -58,6 +58,13 @@ def positive(name: str, value: ArrayLike) -> float:
     return number(name, value, "a finite number above 0", _is_positive)
 
 
+def cost(name: str, value: ArrayLike) -> float:
+    """One finite number of at least 0."""
+    if np.ndim(value) != 0:
+        raise ValueError(f"{name}={value!r} must be one number")
+    return float(costs(name, value))
+
+
 # ---- Arrays of numbers ----------------------------------------------------------------------
 
 

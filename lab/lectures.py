@@ -33,6 +33,7 @@ BLOCK = re.compile(
 VALUE = re.compile(
     r"(?P<open><!--= (?P<expression>.+?) \| (?P<form>\S+) -->)(?P<shown>.*?)(?P<close><!--/-->)"
 )
+COMMENT = re.compile(r"<!--.*")
 ERRORS = 5  # standard errors of a difference that two samples may be apart
 MODULES = ("theory", "successors", "rule_laws", "chains", "costs", "hardware", "paper", "exact")
 
@@ -68,8 +69,13 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """The blocks of a lecture, in their order."""
-    return [_block(found) for found in BLOCK.finditer(text)]
+    """The blocks of a lecture, in their order; a ValueError for comments that are none of its
+    blocks and values, as what they hold would be neither filled nor compared."""
+    found = list(BLOCK.finditer(text))
+    rest = [VALUE.sub("", BLOCK.sub("", text)), *(one["body"] for one in found)]
+    if stray := COMMENT.search("\n".join(rest)):
+        raise ValueError(f"{stray.group()!r} must open or close a block or a value")
+    return [_block(one) for one in found]
 
 
 def filled(text: str, run: Run) -> str:
@@ -79,6 +85,7 @@ def filled(text: str, run: Run) -> str:
         one = _block(found)
         return f"{found['open']}{one.fresh(run(one.script))}{found['close']}"
 
+    blocks(text)  # no comment is anything else
     return with_values(BLOCK.sub(block, text))
 
 
@@ -113,9 +120,11 @@ def disagreements(block: Block, parts: Parts) -> Iterator[str]:
         return
     if block.kind == "sampled":
         rows = {_labels(row): row for row in new}
-        for row in old:
-            other = rows.get(_labels(row))
-            for name, a, b in zip(headers, row, other or row, strict=True):
+        shared = [(row, rows[_labels(row)]) for row in old if _labels(row) in rows]
+        if not shared:
+            yield f"{where}: no row of the lecture is one of a run"
+        for row, other in shared:
+            for name, a, b in zip(headers, row, other, strict=True):
                 if not _near(a, b):
                     yield f"{where}: {name} is {a} in the lecture, {b} in a run"
 
@@ -162,7 +171,8 @@ def _place(headers: Sequence[str], column: str) -> int:
 
 def _cells(body: str) -> list[list[str]]:
     """Header and rows of a Markdown table."""
-    lines = [line.strip("| \n").split(" | ") for line in body.splitlines() if line.startswith("|")]
+    rows = [line for line in body.splitlines() if line.startswith("|")]
+    lines = [row.removeprefix("| ").removesuffix(" |").split(" | ") for row in rows]
     return [[cell.strip() for cell in line] for line in lines[:1] + lines[2:]]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,22 @@ MOST_DRAFTS = 99
 
 
 def figure_folder(text: str) -> Path:
-    """An option that is a folder for figures; what they need is asked for before anything runs."""
+    """An option that is a folder for figures, made if it is not there; what they need is asked for
+    before anything runs."""
     try:
         import lab.plots  # noqa: F401
     except ImportError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    return Path(text)
+    folder = Path(text)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be a folder to draw in: {error.strerror}"
+        ) from None
+    if not os.access(folder, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a folder to draw in: it is read-only")
+    return folder
 
 
 # of a script: arguments(__doc__, plots=PLOTS)
@@ -47,7 +58,7 @@ def gammas(text: str) -> list[int]:
 def costs(text: str) -> list[float]:
     """An option that is costs of a draft pass: 0.05, or 0.02,0.1."""
     try:
-        return sorted({float(domains.costs("c", float(part))) for part in text.split(",")})
+        return sorted({domains.cost("c", float(part)) for part in text.split(",")})
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"{text!r} must be finite numbers of at least 0, such as 0.05 or 0.02,0.1"

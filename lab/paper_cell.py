@@ -116,7 +116,7 @@ class Cell:
         Halfway between two prints the last bit of a float would decide, and authors round half
         up or half to even as they like: there both neighbours agree.
         """
-        slack = ROUNDING_TIE * abs(value)
+        slack = ROUNDING_TIE * abs(self.value)  # not of `value`: infinity would agree with all
         return abs(value - self.value) <= Rounded(self.printed).half + slack
 
     def reach(self) -> tuple[float, float]:

@@ -46,7 +46,7 @@ class PlantedDraft:
                 f"right must be {self.text.shape} of True and False, one a token of the text, got "
                 f"{self.right.shape} of {self.right.dtype}"
             )
-        self.seconds = float(domains.costs("seconds", seconds))
+        self.seconds = domains.cost("seconds", seconds)
 
     def start(self, prompt: Tokens) -> PlantedDraft:
         """The state of one sequence: nothing is kept between rounds."""

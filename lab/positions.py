@@ -13,7 +13,7 @@ import numpy as np
 from lab.acceptance import Along, hazards_of, jackknife
 from lab.chainfit import fit_lags
 from lab.chains import hazards
-from lab.domains import Bools, Floats
+from lab.domains import Bools, Floats, whole
 from lab.replay import rounds_along
 from lab.stats import ClusteredMean
 
@@ -40,6 +40,7 @@ class Positions:
 
 def positions_of(along: Along, gamma: int) -> Positions:
     """`gamma` >= 2, of `along.loops`."""
+    gamma = whole("gamma", gamma, 2)
     rounds = rounds_along(along.accept, gamma)
 
     def rise(kept: Bools) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from lab.domains import Floats, whole
+from lab.domains import Floats, in_unit, numbers, whole
 from lab.interval import Estimate, Texts, estimate, row_labels, rows_of
 from lab.stats import clustered_ratio
 
@@ -96,8 +96,13 @@ def rounds_along(accept: Sequence[Floats], gamma: int, blocks: int | None = None
     Raises
     ------
     ValueError
-        No text is longer than gamma, or `accept` is less than gamma wide.
+        Probabilities outside [0, 1], no text longer than gamma, or `accept` less than gamma wide.
     """
+    gamma = whole("gamma", gamma)
+    accept = [numbers("accept", a, "in [0, 1]", in_unit) for a in accept]
+    odd = [a.shape for a in accept if a.ndim not in (1, 2)]
+    if odd or not accept:
+        raise ValueError(f"accept must be texts, (n,) or (n, gamma) each, got {odd or 'none'}")
     narrow = [a.shape for a in accept if a.ndim == 2 and a.shape[1] < gamma]
     if narrow:
         raise ValueError(f"accept must be (n,) or (n, gamma={gamma}) or wider, got {narrow[0]}")

@@ -28,8 +28,10 @@ PrefixLaw = Callable[[tuple[int, ...]], Array]
 def tokens_by_position(alphas: Iterable[Any]) -> Any:
     """1 + Σ_k Π_{i <= k} alpha_i: expected tokens where position i accepts with alpha_i whatever
     came before; eq. (1) if they are equal."""
+    rates = list(alphas)
+    domains.numbers("alphas", rates, "in [0, 1]", domains.in_unit)
     tokens, reached = 1, 1
-    for alpha in alphas:
+    for alpha in rates:
         reached = reached * alpha
         tokens = tokens + reached
     return tokens
@@ -72,8 +74,10 @@ def _tokens(
         prefix, scores = paths.pop()
         total += min(scores) if prefix else 0
         if len(prefix) < gamma:
-            laws = zip(target(prefix), draft(prefix), strict=True)
-            paths += [((*prefix, x), longer(scores, p, q)) for x, (p, q) in enumerate(laws)]
+            laws = target(prefix), draft(prefix)
+            domains.laws(*laws)
+            pairs = enumerate(zip(*laws, strict=True))
+            paths += [((*prefix, x), longer(scores, p, q)) for x, (p, q) in pairs]
     return total
 
 

@@ -62,6 +62,13 @@ def test_tokens_that_tell_nothing_leave_no_bias():
     assert abs(gap.sharp.mean) < 6 * gap.sharp.stderr + 0.002
 
 
+def test_three_texts_are_too_few():
+    """With two controls and a mean their error would be 0, whatever the texts."""
+    accept, betas = texts_of_two_tokens(STAY, 3, 40, 2)
+    with pytest.raises(ValueError, match="texts=3 must be a whole number >= 4"):
+        beta_gap(accept, betas, 2)
+
+
 @pytest.mark.slow
 def test_on_real_text_beta_is_biased_upwards_whatever_the_draft():
     """3 texts x 3 drafts x γ 2, 4, 8, 512 texts each; 17 of 27 were beyond the family's 1 %, and no

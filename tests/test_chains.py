@@ -299,6 +299,7 @@ SWAP = [[0.0, 1.0], [1.0, 0.0]]
         (lambda: Chain([0.5, 0.6], np.eye(2)), "moves must have one stationary law"),
         (lambda: long_run(Chain([1.0, 1.0], SWAP), 1), "rounds of gamma=1 must have one station"),
         (lambda: sticky_chain(BETAS, 1.0), r"correlation=1\.0 must be in \[-1, 1\)"),
+        (lambda: sticky_chain(BETAS, 1 - 1e-16), "moves must have one stationary law"),
         (
             lambda: sticky_chain(BETAS, -0.5, [0.2, 0.8]),
             r"correlation=-0\.5 must be in \[-0\.25, 1",
@@ -326,3 +327,8 @@ def test_a_chain_copies_what_it_is_given():
     betas[:], moves[:] = 0, 0.5
     assert chain.betas.tolist() == [0.9, 0.5]
     assert_allclose(chain.moves, [[0.8, 0.2], [0.2, 0.8]])
+
+
+@pytest.mark.parametrize("gamma", [1, 4, 5, 8])
+def test_certain_drafts_give_all_tokens_and_not_a_rounding_more(gamma):
+    assert long_run(sticky_chain([1.0, 1.0, 1.0], 0.3), gamma) == gamma + 1

@@ -212,6 +212,9 @@ def test_a_search_that_nothing_bounds_is_refused():
         (lambda: best_gamma(1.5, Costs(1, 1)), r"alpha=1\.5 must be in \[0, 1\]"),
         (lambda: best_gamma(0.5, Costs(1, 1), -1), "max_gamma=-1"),
         (lambda: one_pass(-1), "seconds must be finite and at least 0"),
+        (lambda: Costs(1, [0.1]), r"draft=\[0\.1\] must be one number"),
+        (lambda: Costs(1, lambda g: [g]).round(2), r"draft\(2\)=\[2\] must be one number"),
+        (lambda: catching_up(lambda n: n - 1.5, 0.5)(1), r"draft_pass\(1\) must be .* got -0\.5"),
         (lambda: catching_up(lambda n: 1.0, 2), r"full_acceptance=2 must be in \[0, 1\]"),
     ],
 )

@@ -64,7 +64,7 @@ def test_exact_blocks_must_be_equal():
 
 @pytest.mark.parametrize(
     ("cell", "near"),
-    [("0.94 ± 0.01", True), ("1.01 ± 0.01", True), ("1.04 ± 0.01", False), ("94%", True),
+    [("0.94 ± 0.01", True), ("1.01 ± 0.01", True), ("1.04 ± 0.01", False), ("94%", False),
      ("0.80 ± 0.10", True)],
 )  # fmt: skip
 def test_sampled_cells_are_compared_within_their_errors(cell, near):
@@ -76,8 +76,11 @@ def test_sampled_cells_are_compared_within_their_errors(cell, near):
 def test_rows_are_compared_by_all_that_names_them():
     far = block("sampled", [["INT4", 4, "0.94 ± 0.01", "9.00 ± 0.01"]])
     assert not list(disagreements(far, PARTS))  # that cell has no error now
-    unknown = block("sampled", [["INT4", 8, "0.10 ± 0.01", "9.00 ± 0.01"]])
-    assert not list(disagreements(unknown, PARTS))  # a smaller run has fewer rows
+    unknown = ["INT4", 8, "0.10 ± 0.01", "9.00 ± 0.01"]
+    more = block("sampled", [unknown, ["INT4", 4, "0.94 ± 0.01", "1.5"]])
+    assert not list(disagreements(more, PARTS))  # a smaller run has fewer rows
+    (found,) = disagreements(block("sampled", [unknown]), PARTS)  # but not none
+    assert "no row of the lecture" in found
 
 
 def test_columns_must_be_there_whatever_the_kind():
@@ -91,3 +94,26 @@ def test_blocks_are_found_in_their_order():
         ("sampled", "rates"),
         ("exact", "says: No difference"),
     ]
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        "<!-- Exact 04_x: rates -->\n<!-- end -->",
+        "<!-- exact 04-x: rates -->\n<!-- end -->",
+        "<!-- exact 04_x: rates -->\nno end",
+        "<!-- exact 04_x: rates --> \n<!-- end -->",
+        "<!-- exact 04_x: rates -->\nwords\n<!-- exact 04_x: rates -->\n<!-- end -->",
+        "<!--= 1 |  d -->2<!--/-->",
+        "<!--= 1 | d -->2",
+    ],
+)
+def test_a_comment_that_is_no_block_and_no_value_is_an_error_not_old_text(stray):
+    for call in (blocks, lambda text: filled(text, lambda script: PARTS)):
+        with pytest.raises(ValueError, match="must open or close a block or a value"):
+            call(f"{TEXT}{stray}\n")
+
+
+def test_an_empty_cell_is_a_cell():
+    rows = [["INT4", 2, "0.94 ± 0.01", None], ["1 layer", 2, "0.70 ± 0.02", None]]
+    assert list(disagreements(block("sampled", rows), PARTS)) == []

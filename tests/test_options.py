@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from lab.options import costs, gammas
+from lab.options import costs, figure_folder, gammas
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,14 @@ def test_costs(text, wanted):
 def test_what_are_no_costs(text):
     with pytest.raises(argparse.ArgumentTypeError, match="must be finite numbers of at least 0"):
         costs(text)
+
+
+def test_a_folder_for_figures_is_made_or_refused_before_anything_runs(tmp_path):
+    pytest.importorskip("matplotlib")
+    folder, file = tmp_path / "new" / "one", tmp_path / "file"
+    assert figure_folder(str(folder)) == folder
+    assert folder.is_dir()
+    file.touch()
+    for text in (str(file), str(file / "below")):
+        with pytest.raises(argparse.ArgumentTypeError, match="must be a folder to draw in"):
+            figure_folder(text)

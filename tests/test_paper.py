@@ -488,9 +488,11 @@ def test_halfway_agrees_with_both_neighbours_and_with_no_other():
     assert not cell_of("2.69").agrees(2.675)
 
 
-def test_zero_has_no_sign_and_nan_never_agrees():
+def test_zero_has_no_sign_and_what_is_no_number_never_agrees():
     assert cell_of("0.00").agrees(-0.001)
-    assert not cell_of("0.00").agrees(float("nan"))
+    for value in (float("nan"), float("inf"), -float("inf")):
+        assert not cell_of("0.00").agrees(value)
+        assert not cell_of("3").agrees(value)
 
 
 def test_cells_travel_to_other_processes():

@@ -74,6 +74,8 @@ def test_wrong_arguments_are_named():
         PlantedDraft(VOCAB, TEXT, np.ones(40))
     with pytest.raises(ValueError, match="seconds must be finite and at least 0, got -1"):
         PlantedDraft(VOCAB, TEXT, np.ones(40, np.bool_), -1)
+    with pytest.raises(ValueError, match=r"seconds=\[1\] must be one number"):
+        PlantedDraft(VOCAB, TEXT, np.ones(40, np.bool_), [1])
     with pytest.raises(ValueError, match="rounds=0"):
         typical_rounds(0.5, 2, 0, default_rng(0))
     with pytest.raises(ValueError, match="text has 40 tokens, the draft was asked for more"):

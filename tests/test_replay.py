@@ -56,3 +56,23 @@ def test_what_is_tested_and_accepted_is_accepted():
 def test_a_matrix_must_be_wide_enough():
     with pytest.raises(ValueError, match=r"accept must be .*gamma=3.*\(9, 1\)"):
         rounds_along([np.ones((9, 1))], 3)
+
+
+@pytest.mark.parametrize(
+    ("accept", "says"),
+    [
+        ([np.array([0.5, np.nan, 0.5, 0.5])], r"accept must be in \[0, 1\], got nan"),
+        ([np.array([0.5, 1.5, 0.5, 0.5])], r"accept must be in \[0, 1\], got 1\.5"),
+        ([np.full((4, 2), -0.1)], r"accept must be in \[0, 1\], got -0\.1"),
+        ([np.zeros((4, 2, 2))], r"accept must be texts, .* got \[\(4, 2, 2\)\]"),
+        (np.full(4, 0.5), r"accept must be texts, .* got \[\(\), "),
+        ([], "accept must be texts, .* got none"),
+    ],
+)
+def test_what_are_no_acceptances(accept, says):
+    with pytest.raises(ValueError, match=says):
+        rounds_along(accept, 2)
+
+
+def test_lists_are_texts_too():
+    assert np.array_equal(rounds_along([[0.5] * 9], 2), rounds_along([np.full(9, 0.5)], 2))

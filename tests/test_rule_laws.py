@@ -85,6 +85,9 @@ def test_tokens_where_positions_differ():
     assert mean_tokens("token", target, draft, 3) == by_hand
     assert tokens_by_position([]) == 1
     assert tokens_by_position([Fraction(0), Fraction(1)]) == 1
+    for wrong in (1.2, -0.1, float("nan"), "0.5"):
+        with pytest.raises(ValueError, match=r"alphas must be in \[0, 1\]"):
+            tokens_by_position([0.5, wrong])
 
 
 TOY = [
@@ -217,3 +220,17 @@ def test_the_threshold_of_fractions_is_that_of_floats_summed_in_python(counts):
     entropy = -sum(float(p) * log(p) for p in probs if p)
     found = typical_threshold(np.array(probs), 1, 0.3)
     assert found == pytest.approx(0.3 * exp(-entropy), rel=1e-14)
+
+
+@pytest.mark.parametrize("tokens", [token_tokens, block_tokens, circulating_tokens])
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ([0.3, 0.8], r"target_probs must sum to 1 .* got 1\.1"),
+        ([0.3, 0.3, 0.4], r"must have one shape .* got \(3,\) and \(2,\)"),
+        ([0.5, float("nan")], "target_probs must be probabilities"),
+    ],
+)
+def test_what_is_no_law_is_named(tokens, target, says):
+    with pytest.raises(ValueError, match=says):
+        tokens(lambda prefix: target, lambda prefix: [0.6, 0.4], 2)
