@@ -34,12 +34,12 @@ class Size:
 
     kinds: tuple[str, ...] = KINDS
     windows: int = 32  # of held-out text
-    texts: tuple[int, int] = (24, 72)
-    text_tokens: int = 128
-    prompts: tuple[int, int] = (8, 16)
+    texts: tuple[int, int] = (16, 64)
+    text_tokens: int = 96
+    prompts: tuple[int, int] = (8, 12)
     loop_tokens: int = 64
     repeats: int = 60  # of a timed pass
-    turns: int = 4  # on the stopwatch
+    turns: int = 3  # on the stopwatch
     clock_tokens: int = 48
     most: int = MOST  # the largest γ that is timed
 

@@ -82,22 +82,40 @@ class Parts:
         )
 
 
-def measure_parts(target: Any, gammas: Sequence[int], repeats: int, rounds: int) -> Parts:
-    """A target's passes at 1 and gamma + 1 rows, sampling from them, and the loop around them."""
-    counts = sorted({1, *(gamma + 1 for gamma in gammas)})
-    passes = paired_seconds([forward_of(target, n) for n in counts], repeats)
-    low, ratios, high = np.quantile(passes / passes[:, :1], (0.25, 0.5, 0.75), axis=0)
-    one = float(np.median(passes[:, 0]))
-    logits = np.zeros((max(counts), target.vocab), np.float32)
-    sample = seconds_of_laws(GREEDY, logits, counts, repeats)
-    loops = {gamma: _bare_round(target.vocab, gamma, rounds) for gamma in (0, *gammas)}
-    return Parts(
-        {n: one * float(ratio) for n, ratio in zip(counts, ratios, strict=True)},
-        dict(zip(counts, ratios.tolist(), strict=True)),
-        dict(zip(counts, zip(low.tolist(), high.tolist(), strict=True), strict=True)),
-        sample,
-        {gamma: max(0.0, whole - sample[gamma + 1]) for gamma, whole in loops.items()},
-    )
+class Passes:
+    """A target's passes over 1 and gamma + 1 rows, timed again and again.
+
+    A machine that others use is faster at one minute than at another. Passes that are timed between
+    the runs are of the same minutes as these.
+    """
+
+    def __init__(self, target: Any, gammas: Sequence[int]) -> None:
+        self.vocab, self.gammas = target.vocab, tuple(gammas)
+        self.counts = sorted({1, *(gamma + 1 for gamma in gammas)})
+        self.calls = [forward_of(target, n) for n in self.counts]
+        self.seconds = np.zeros((0, len(self.calls)))
+
+    def again(self, repeats: int) -> float:
+        """Time each so many times more -> seconds of a pass over one row, just now."""
+        fresh = paired_seconds(self.calls, repeats)
+        self.seconds = np.concatenate((self.seconds, fresh))
+        return float(np.median(fresh[:, 0]))
+
+    def parts(self, rounds: int) -> Parts:
+        """Of all that was timed; and sampling, and so many rounds of the loop around it."""
+        paired = self.seconds / self.seconds[:, :1]
+        low, ratios, high = np.quantile(paired, (0.25, 0.5, 0.75), axis=0)
+        one = float(np.median(self.seconds[:, 0]))
+        logits = np.zeros((max(self.counts), self.vocab), np.float32)
+        sample = seconds_of_laws(GREEDY, logits, self.counts, len(self.seconds))
+        loops = {gamma: _bare_round(self.vocab, gamma, rounds) for gamma in (0, *self.gammas)}
+        return Parts(
+            {n: one * float(ratio) for n, ratio in zip(self.counts, ratios, strict=True)},
+            dict(zip(self.counts, ratios.tolist(), strict=True)),
+            dict(zip(self.counts, zip(low.tolist(), high.tolist(), strict=True), strict=True)),
+            sample,
+            {gamma: max(0.0, whole - sample[gamma + 1]) for gamma, whole in loops.items()},
+        )
 
 
 def _bare_round(vocab: int, gamma: int, rounds: int) -> float:
@@ -189,20 +207,21 @@ class PlantedCell:
         return predicted / self.clock.ratio - 1
 
 
-def planted_cells(
+def measure(
     target: Any,
-    parts: Parts,
     acceptances: Sequence[float],
     draft_costs: Sequence[float],
     gammas: Sequence[int],
     rounds: int,
+    repeats: int,
     seed: int,
     progress: Callable[[str], object] = lambda line: None,
-) -> list[PlantedCell]:
+) -> tuple[Parts, list[PlantedCell]]:
     """Every cell on the stopwatch: a row's gammas beside plain decoding, round by round.
 
     The target writes one text at temperature 0. Its drafts are right with a probability, and each
-    drafted token takes a draft cost times a pass of the target over one row.
+    drafted token takes a draft cost times a pass of the target over one row. Passes are timed
+    before each row, `repeats` times.
     """
     rng = np.random.default_rng([seed, 1])
     plans = {
@@ -213,19 +232,19 @@ def planted_cells(
     longest = max(int(plan.sum()) for plan in plans.values()) + rounds + 1
     text = own_text(target, longest + ROOM, seed)
     plain = np.zeros(rounds, np.int64)
-    cells = []
+    passes, clocks = Passes(target, gammas), {}
     rows = [(acceptance, cost) for cost in draft_costs for acceptance in acceptances]
     for i, (acceptance, cost) in enumerate(rows, 1):
         progress(f"row {i} of {len(rows)}")
-        seconds = cost * parts.target[1]
+        seconds = cost * passes.again(repeats)
         runs = [TimedRun(target, text, plain, 0, 0.0)]
         runs += [TimedRun(target, text, plans[acceptance, g], g, seconds) for g in gammas]
         of_plain, *of_gammas = timed_rounds(runs, rounds).T
         for gamma, spent in zip(gammas, of_gammas, strict=True):
             gained = of_plain * (1 + plans[acceptance, gamma].mean())
-            clock = Ratio.of(np.stack([gained, spent], axis=1))
-            cells.append(_cell(parts, acceptance, cost, gamma, clock))
-    return cells
+            clocks[acceptance, cost, gamma] = Ratio.of(np.stack([gained, spent], axis=1))
+    parts = passes.parts(rounds)
+    return parts, [_cell(parts, *key, clock) for key, clock in clocks.items()]
 
 
 def own_text(target: Any, n_new: int, seed: int) -> Array:

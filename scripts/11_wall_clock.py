@@ -6,13 +6,14 @@ come from memory, as a real model's do, not from a cache) decodes with drafts th
 token with a known probability α, and keep the processor busy for a known time c, in passes of the
 target over one row.
 
-How to read it. First the parts of a round, each measured by itself, beside a pass over one row.
+How to read it. First the parts of a round, each measured by itself, beside a pass over one row;
+passes are timed between the runs, as no machine is equally fast all the time.
 Then speed-up over plain decoding: by Theorem 3.8 as printed; with the cost of verification put in;
 with all costs (costs.Costs); and on the stopwatch, where a round of plain decoding and one of each
 γ take turns: A B C D E A B C D E, the median over rounds, quartiles behind it. Accepted drafts are
 drawn from the law of equation (1), as near to their mean as a draw of 2,000 can be: this is about
 costs, not about luck. The text is the target's own at temperature 0, and that is asserted; times
-are not. One BLAS thread. Two minutes; --fast takes a smaller model and few
+are not. One BLAS thread. Two minutes, three on a slow memory; --fast takes a smaller model and few
 rounds, a few seconds, and is too noisy to judge a formula by.
 
 --plots DIR draws the speed-ups, and what a pass over few rows costs (needs matplotlib).
@@ -35,9 +36,8 @@ from lab.wallclock import (
     Parts,
     PlantedCell,
     best_of_rows,
-    measure_parts,
+    measure,
     memory_of,
-    planted_cells,
 )
 
 ACCEPTANCES = (0.6, 0.8, 0.9, 0.95)
@@ -51,19 +51,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = arguments(__doc__, plots=PLOTS).parse_args(argv)
     report = Report("Wall clock", args.json)
     acceptances, costs, gammas = ACCEPTANCES, COSTS, GAMMAS
-    shape, rounds, repeats = GPT2, 20, 15
+    shape, rounds, repeats = GPT2, 18, 2
     if args.fast:
         acceptances, costs, gammas = (0.6, 0.95), (0.0, 0.2), (1, 4)
-        shape, rounds, repeats = FAST_SHAPE, 8, 5
+        shape, rounds, repeats = FAST_SHAPE, 8, 3
     print_memory(report, shape)
     report.progress("making the target")
     target = Transformer.init(shape, args.seed)
-    report.progress("measuring the parts of a round")
-    parts = measure_parts(target, gammas, repeats, rounds)
-    print_parts(report, target, parts)
-    cells = planted_cells(
-        target, parts, acceptances, costs, gammas, rounds, args.seed, report.progress
+    parts, cells = measure(
+        target, acceptances, costs, gammas, rounds, repeats, args.seed, report.progress
     )
+    print_parts(report, target, parts)
     print_cells(report, cells, rounds)
     print_best(report, cells)
     if args.plots is not None:
@@ -98,7 +96,7 @@ def print_parts(report: Report, target: Transformer, parts: Parts) -> None:
     report.section("What a round costs beside a pass of the target over one row")
     report.records(
         "Passes over γ + 1 rows, the laws they become, and the loop with its rule and drafter\n"
-        "(wallclock.measure_parts)",
+        "(wallclock.Passes)",
         (
             ("γ", "gamma", ""),
             ("rows", "rows", ""),
@@ -135,7 +133,7 @@ def print_cells(report: Report, cells: Sequence[PlantedCell], rounds: int) -> No
     report.section("Speed-up over plain decoding")
     report.records(
         f"Three formulas and the stopwatch, {rounds} rounds of each beside as many of plain\n"
-        "decoding (theory.walltime_speedup, costs.Costs.speedup, wallclock.planted_cells)",
+        "decoding (theory.walltime_speedup, costs.Costs.speedup, wallclock.measure)",
         (
             ("α", "acceptance", ""),
             ("c", "cost", ""),

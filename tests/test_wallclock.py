@@ -16,13 +16,13 @@ from lab.planted import Recital
 from lab.transformer import ModelConfig
 from lab.wallclock import (
     GPT2,
+    Passes,
     PlantedCell,
     TimedRun,
     best_of_rows,
-    measure_parts,
+    measure,
     memory_of,
     own_text,
-    planted_cells,
     timed_rounds,
 )
 
@@ -45,10 +45,10 @@ class Timed(Recital):
 
     def __init__(self, clock, vocab=7, length=400):
         super().__init__(vocab, np.arange(length) * 3 % vocab)
-        self.clock = clock
+        self.clock, self.slower = clock, 1
 
     def forward(self, tokens, cache):
-        self.clock.now += 1 + (len(tokens) - 1) / 8
+        self.clock.now += self.slower * (1 + (len(tokens) - 1) / 8)
         return super().forward(tokens, cache)
 
     def prefill(self, tokens, cache):
@@ -64,7 +64,9 @@ def clock(monkeypatch):
 
 
 def test_the_parts_of_a_round_are_what_the_clock_says(clock):
-    parts = measure_parts(Timed(clock), GAMMAS, repeats=3, rounds=5)
+    passes = Passes(Timed(clock), GAMMAS)
+    assert passes.again(3) == pytest.approx(1)
+    parts = passes.parts(rounds=5)
     for gamma in GAMMAS:
         assert parts.target[gamma + 1] == pytest.approx(1 + gamma / 8)
         assert parts.ratios[gamma + 1] == pytest.approx(1 + gamma / 8)
@@ -76,8 +78,7 @@ def test_the_parts_of_a_round_are_what_the_clock_says(clock):
 
 def test_full_costs_foretell_the_stopwatch_and_the_theorem_does_not(clock):
     target = Timed(clock)
-    parts = measure_parts(target, GAMMAS, repeats=3, rounds=5)
-    cells = planted_cells(target, parts, (0.6, 0.9), (0.0, 0.25), GAMMAS, rounds=20, seed=0)
+    _, cells = measure(target, (0.6, 0.9), (0.0, 0.25), GAMMAS, rounds=20, repeats=2, seed=0)
     assert len(cells) == 16
     for cell in cells:
         half = 0.5 / 20  # of a token in 20 rounds: the plan is no nearer to eq. (1)
@@ -151,3 +152,15 @@ def test_memory_is_what_the_arrays_of_a_model_take():
     assert then == sum(arrays.values()) + 4 * 64 * 32  # the tied head's own layout
     assert most == then + 2 * sum(arrays.values())
     assert memory_of(GPT2)[1] == pytest.approx(0.65e9, rel=0.01)
+
+
+def test_passes_are_of_all_minutes(clock):
+    """A machine that becomes slower: the ratios stay, the seconds are the median of both times."""
+    target = Timed(clock)
+    passes = Passes(target, (2,))
+    assert passes.again(3) == pytest.approx(1)
+    target.slower = 2
+    assert passes.again(3) == pytest.approx(2)
+    parts = passes.parts(rounds=3)
+    assert parts.target[1] == pytest.approx(1.5)
+    assert parts.ratios[3] == pytest.approx(1.25)
