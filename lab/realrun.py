@@ -34,7 +34,7 @@ class Size:
 
     kinds: tuple[str, ...] = KINDS
     windows: int = 32  # of held-out text
-    texts: tuple[int, int] = (16, 64)
+    texts: tuple[int, int] = (16, 128)
     text_tokens: int = 96
     prompts: tuple[int, int] = (8, 12)
     loop_tokens: int = 64
