@@ -110,6 +110,7 @@ def test_times_stand_apart_at_the_end(found):
     assert [row[0] for row in rows_of(found, "times")] == list(NAMES)
 
 
+@pytest.mark.slow
 def test_the_text_says_the_same_again(found):
     """The same seed gives the same tables, times aside, in print as in JSON."""
     text = printed(SCRIPT, "--fast")

@@ -102,6 +102,7 @@ def test_times_stand_apart_with_what_they_depend_on(found):
     }
 
 
+@pytest.mark.slow
 def test_the_same_seed_prints_the_same_tables(script, found):
     again = Report("again", as_json=True)
     subjects = script["study_all"](0, prompts=10, n_new=32)
@@ -113,6 +114,7 @@ def test_the_same_seed_prints_the_same_tables(script, found):
         )
 
 
+@pytest.mark.slow
 def test_text_and_another_seed(script):
     text = printed(SCRIPT, "--fast", "--seed", "3")
     assert text.startswith("Drafts made of the target: quantised, or cut short\n=====")

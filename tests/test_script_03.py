@@ -121,6 +121,7 @@ def test_the_same_seed_prints_the_same_tables(script, found):
         assert rows_of(again.content["parts"], key) == rows_of(found, key)
 
 
+@pytest.mark.slow
 def test_text_and_another_seed(script):
     text = printed(SCRIPT, "--fast", "--seed", "5")
     assert text.startswith("Speculative decoding does not change the law\n=====")

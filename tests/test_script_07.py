@@ -8,6 +8,8 @@ from lab.lawtest import Rate
 from lab.mutants import MUTANTS
 from lab.scoreboard import CHECKS, CONTROL
 
+pytestmark = pytest.mark.slow  # half a minute; test_scoreboard and test_mutants are of every run
+
 SCRIPT = "07_what_tests_miss"
 OURS = [key for key, check in CHECKS.items() if check.ours]
 POPULAR = [key for key, check in CHECKS.items() if not check.ours]
@@ -116,7 +118,6 @@ def test_help_says_how_to_read_it():
     assert "How to read the board." in text
 
 
-@pytest.mark.slow
 def test_the_full_board():
     rows = {row["mutant"]: row for row in records_of(parts(SCRIPT), "board")}
     for name in MUTANTS:
