@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -177,9 +178,9 @@ def _cells(body: str) -> list[list[str]]:
 
 
 def _labels(row: Sequence[str]) -> tuple[str, ...]:
-    """What names a row: its first cells, up to the first with an error."""
-    first = next((i for i, cell in enumerate(row) if "±" in cell), 1)
-    return tuple(row[:first])
+    """What names a row: its first cell, and those behind it that are words or whole numbers."""
+    named = (cell.isdecimal() or not any(map(str.isdecimal, cell)) for cell in row[1:])
+    return (row[0], *(cell for cell, _ in zip(row[1:], takewhile(bool, named), strict=False)))
 
 
 def _near(a: str, b: str) -> bool:
