@@ -140,3 +140,11 @@ right(
     "moves = [len(row) * (row.mean() - alpha) for row in betas]",
     "return alpha, np.std(moves, ddof=1) * np.sqrt(len(betas)) / len(flat)",
 )
+right(
+    "5.6",
+    "an array of the two",
+    "alpha = np.concatenate(betas).mean()",
+    "moves = np.array([(row - alpha).sum() for row in betas])",
+    "spread = len(betas) / (len(betas) - 1) * (moves**2).sum()",
+    "return np.array([alpha, np.sqrt(spread) / sum(map(len, betas))])",
+)

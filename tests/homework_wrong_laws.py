@@ -131,6 +131,7 @@ wrong(
 )
 law = "exp(1000) is no number"
 wrong("2.1", "overflow", law, (scaled, "logits / temperature"))
+wrong("2.1", "the mean subtracted", law, ("logits.max()", "logits.mean()"))
 law = "nothing is divided by 0"
 branch = """if temperature == 0:
         law = np.zeros(len(logits))
@@ -150,6 +151,8 @@ wrong(
     ),
 )
 wrong("2.1", "the last of a tie", law, ("logits.argmax()", "logits.argsort(kind='stable')[-1]"))
+law = "(float32 is too coarse for it)"
+wrong("2.1", "float32", law, ("logits, np.float64", "logits, np.float32"))
 law = "changed its argument logits"
 wrong("2.1", "in place", law, ("logits = np.asarray(logits, np.float64)", "logits -= logits.max()"))
 
@@ -241,6 +244,7 @@ wrong(
 )
 wrong("2.5", "q / p", law, (asked, "draft_probs[i][token] / target_probs[i][token]"))
 wrong("2.5", "p alone", law, (asked, "target_probs[i][token]"))
+wrong("2.5", "no min", law, (asked, "target_probs[i][token] / draft_probs[i][token]"))
 wrong(
     "2.5",
     "the first row for all",

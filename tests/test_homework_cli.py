@@ -58,6 +58,12 @@ def test_the_readme_from_the_first_line_to_the_first_green_task(hw, tmp_path, mo
     assert re.search(r"\nDone: `speclab hw show 1\.1` shows .* 1\.2 is next\.\n$", out)
 
 
+def test_a_folder_is_named_as_a_shell_takes_it(hw, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, out, _ = hw("init", "my work")
+    assert "`cd 'my work'`" in " ".join(out.split())
+
+
 def test_the_readme_names_every_verb_and_every_set():
     text = README.read_text(encoding="utf-8")
     assert all(f"speclab hw {verb}" in text for verb in set(VERBS) - {"check"})
@@ -168,6 +174,7 @@ def test_grades(hw, tmp_path):
         (["show", "1.1.1", "--give-up"], "there is no task '1.1.1': tasks are "),
         (["init", "."], ". is not empty: homework wants a folder of its own."),
         (["init", "homework.json/x"], "homework.json/x: Not a directory."),
+        (["grade", "a", "--json", "."], "--json . is a folder: all results go into one file."),
         (["grade", "a", "--json", "no/where.json"], "no/where.json.partial: No such file or dir"),
     ],
 )

@@ -1,6 +1,7 @@
 """A student's folder: made only where there is room, and nothing in it is ever lost."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -135,6 +136,9 @@ def test_what_is_not_python_is_put_back_as_a_whole(tmp_path):
     assert not (folder / "backups").exists()
     assert reset(folder, "3").read_text() == "def f(:\n"
     assert path.read_text() == starter("set3_cache")
+    path.write_bytes("# é\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"^set3_cache.py is not Python yet, so .* reset 3` "):
+        reset(folder, "3.1")
 
 
 @pytest.mark.parametrize("number", ["3", "3.2"])
@@ -153,4 +157,7 @@ def test_where_a_function_stands(tmp_path):
     (folder / "set3_cache.py").write_text("x = 1\n")
     assert line_of(folder, tasks()["3.2"]) is None
     (folder / "set3_cache.py").write_text("x = (\n")
+    assert line_of(folder, tasks()["3.2"]) is None
+    (folder / "set3_cache.py").unlink()
+    os.mkfifo(folder / "set3_cache.py")  # nobody will ever write into it
     assert line_of(folder, tasks()["3.2"]) is None

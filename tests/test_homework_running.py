@@ -30,13 +30,23 @@ BODIES = {  # of a task: what a student writes, and what the sentence says
     "2.5": (["import os", "os.kill(os.getpid(), 9)"], r"verify ended its process \(SIGKILL\): did"),
     "3.1": (["return [0] * 10**9"], r"append\(.* raised MemoryError"),
     "3.2": (["import threading", "threading.Event().wait()"], r"attend did not end within 0.7 s"),
+    "3.4": (["return iter([])"], r"forward\(.* came as list_iterator, expected \[\["),
+    "4.1": (
+        ["import os", "os.fork()", "return -1"],
+        r"drafts_allowed\(.* gave -1, expected 1: gamma",
+    ),
+    "4.2": (["import sys", "sys.stdout.close()"], r"propose\(.* returned None, expected "),
+    "4.3": (
+        ["import os, time", "os.closerange(3, 99)", "time.sleep(0.1)", "os._exit(3)"],
+        r"score ended its process \(exit code 3\): a function returns",
+    ),
     "3.3": (["if length == 0:", "    raise NotImplementedError('task 3.3')"], "."),
 }
 
 
 @pytest.fixture(scope="module")
 def troubled(tmp_path_factory):
-    """All of these at once; 3.4 and the sets behind it are as they were."""
+    """All of these at once; 4.4 and what is behind it are as they were."""
     folder = fresh(tmp_path_factory.mktemp("troubled"))
     for number, (lines, _) in BODIES.items():
         write(folder, number, *lines)
@@ -63,6 +73,31 @@ def test_what_is_not_written_is_to_do_beside_them(troubled):
 def test_a_check_that_hung_is_not_followed_by_others(troubled):
     assert len(troubled["1.1"].outcomes) == 1
     assert len(troubled["1.4"].outcomes) == len(CHECKS["1.4"]) > 1
+
+
+def test_no_check_is_counted_twice(troubled):
+    """Not even where the code forks."""
+    for one in troubled.values():
+        names = [outcome.check for outcome in one.outcomes]
+        assert len(names) == len(set(names))
+
+
+def test_links_that_lead_nowhere_cost_their_own_file(tmp_path):
+    folder = fresh(tmp_path)
+    for file, to in (("set1_theory", "set1_theory.py"), ("set2_sampling", "nowhere")):
+        (folder / f"{file}.py").unlink()
+        (folder / f"{file}.py").symlink_to(to)
+    first, second = examine(folder, ["1.1", "2.1"]).results
+    assert re.match(r"set1_theory\.py cannot be read: .*symbolic links", first.sentence)
+    assert second.sentence == "set2_sampling.py is missing: `speclab hw reset 2` brings it back"
+
+
+def test_a_folder_in_which_no_worker_starts_stops_no_other(tmp_path):
+    """The event belongs to all folders that are graded."""
+    stop = threading.Event()
+    with pytest.raises(OSError, match="No such file"):
+        examine(tmp_path / "nowhere", ["1.1"], stop=stop)
+    assert not stop.is_set()
 
 
 def test_all_of_a_fresh_copy_is_to_do(tmp_path):

@@ -2,10 +2,13 @@
 
 import re
 
+import numpy as np
 import pytest
-from homework_folders import fresh, solved, write
+from homework_edits import loaded, outcomes
+from homework_folders import fresh, put_first, solved, write
 
 from lab.homework.student import NotLoaded, alone, load, trace_of
+from lab.homework.tasks import reference_source
 
 TRIALS = "what you try out goes behind"
 BROKEN = {
@@ -64,6 +67,25 @@ def test_all_other_tasks_are_solved_while_one_is_looked_at(tmp_path):
     assert not hasattr(module, "calls")  # what a task leaves behind goes with it
     with pytest.raises(NotImplementedError, match=r"task 1\.2"):
         module.ops_factor(0.5, 1, 0)
+
+
+def test_what_a_file_or_a_task_does_to_numpy_and_the_builtins_is_undone(tmp_path):
+    """Names that nothing here needs, should it not be undone."""
+    folder = fresh(tmp_path)
+    put_first(folder, "set1_theory", "import builtins", "np.kaiser = None", "del np.hanning")
+    write(folder, "1.1", "np.hamming = builtins.breakpoint = None", "return 0.0")
+    before = np.kaiser, np.hanning, np.hamming, breakpoint
+    module, _ = load(folder / "set1_theory.py")
+    with alone(module, "1.1"):
+        module.acceptance(None, None)
+    assert (np.kaiser, np.hanning, np.hamming, breakpoint) == before
+
+
+def test_numpys_errors_are_the_students_own(tmp_path):
+    """np.seterr at the top of a file changes nothing of how the checks reckon."""
+    with np.errstate():
+        module = loaded(f"{reference_source('set2_sampling')}\nnp.seterr(all='raise')\n", "strict")
+        assert {one.state for one in outcomes(module, "2.1", 0)} == {"passed"}
 
 
 def test_a_function_that_is_gone_stays_so_when_it_is_looked_at(tmp_path):

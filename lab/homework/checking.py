@@ -10,6 +10,7 @@ import contextlib
 import copy
 import inspect
 import io
+import numbers
 import traceback
 import warnings
 import zlib
@@ -91,7 +92,8 @@ def outcome(one: Check, student: Any, seed: int) -> Outcome:
         lost = f"{task.function} is missing from {task.file}.py: {back}"
         return Outcome(one.task, one.name, "failed", lost)
     try:
-        one.run(student, rng)
+        with _warnings_off():  # a student's np.seterr is not for the check's own arithmetic
+            one.run(student, rng)
     except NotImplementedError:
         return Outcome(one.task, one.name, "unwritten")
     except Clumsy as clumsy:
@@ -128,8 +130,8 @@ def ask(function: Callable[..., Any], *args: Any, may_change: tuple[int, ...] = 
     except Exception as error:
         _let_through(error)
         raise Wrong(f"{call(function, *before)} raised {told(error)}") from error
-    if printed.getvalue():
-        line = printed.getvalue().splitlines()[0][:60]
+    if text := written(printed):
+        line = text.splitlines()[0][:60]
         raise Clumsy(f"{call(function, *before)} prints ({line!r}): a function only returns")
     for i, (now, then) in enumerate(zip(args, before, strict=True)):
         if i not in may_change and not alike(now, then, 0.0):
@@ -152,7 +154,7 @@ def must_be(what: str, got: Any, wanted: Any, tolerance: float = 1e-9) -> None:
     begins: a call, or an expression of one."""
     got = shaped(what, got, wanted)
     if not alike(got, wanted, tolerance):
-        raise Wrong(f"{what} gave {_beside(got, wanted, tolerance)}")
+        raise Wrong(f"{what} gave {_beside(got, wanted, tolerance)}{_coarse(got, wanted)}")
 
 
 def shaped(what: str, got: Any, wanted: Any) -> Any:
@@ -163,6 +165,8 @@ def shaped(what: str, got: Any, wanted: Any) -> Any:
     if isinstance(wanted, np.ndarray) and isinstance(got, tuple | list):
         with contextlib.suppress(TypeError, ValueError):
             got = np.asarray(got, np.float64)
+    if not isinstance(got, np.ndarray | np.generic | numbers.Number | tuple | list):
+        raise Wrong(f"{what} came as {type(got).__name__}, expected {short(wanted)}")
     expected, came = _shape(wanted), _shape(got)
     if expected != came:
         raise Wrong(f"{what} has shape {came}, expected {expected}")
@@ -195,12 +199,12 @@ def alike(got: Any, wanted: Any, tolerance: float) -> bool:
         return same and all(alike(g, w, tolerance) for g, w in zip(got, wanted, strict=True))
     if isinstance(wanted, np.ndarray | np.generic | int | float | bool):
         try:
-            numbers = np.asarray(got, np.float64)
+            came = np.asarray(got, np.float64)
         except (TypeError, ValueError):
             return False
         expected = np.asarray(wanted, np.float64)
-        return numbers.shape == expected.shape and np.allclose(
-            numbers, expected, rtol=tolerance, atol=tolerance, equal_nan=True
+        return came.shape == expected.shape and np.allclose(
+            came, expected, rtol=tolerance, atol=tolerance, equal_nan=True
         )
     if hasattr(wanted, "__dict__"):
         return type(got) is type(wanted) and alike(
@@ -223,6 +227,11 @@ def _let_through(error: Exception) -> None:
     unwritten = isinstance(error, NotImplementedError) and str(error).startswith("task ")
     if unwritten or isinstance(error, Wrong):
         raise error
+
+
+def written(printed: io.StringIO) -> str:
+    """What was printed; nothing, if a student's code has closed the stream."""
+    return "" if printed.closed else printed.getvalue()
 
 
 def _copied(value: Any) -> Any:
@@ -255,6 +264,13 @@ def _beside(got: Any, wanted: Any, tolerance: float) -> str:
         if came != due:
             break
     return f"{came}{place}, expected {due}"
+
+
+def _coarse(got: Any, wanted: Any) -> str:
+    """Why numbers are wrong that are right but for their rounding."""
+    dtype = getattr(got, "dtype", None)
+    small = dtype in (np.float16, np.float32) and alike(got, wanted, 1e-3)
+    return f" ({dtype} is too coarse for it)" if small else ""
 
 
 def call(function: Callable[..., Any], *args: Any) -> str:

@@ -6,6 +6,7 @@ Every verb is one function: given its parser it adds its options and returns wha
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -90,8 +91,8 @@ def init(parser: argparse.ArgumentParser) -> Work:
         folder.init(args.folder)
         _say(
             f"{args.folder} has {len(SETS)} files with {len(tasks())} functions to write. Now "
-            f"`cd {args.folder}`, open {SETS[0]}.py, write its first function, and run "
-            f"`speclab hw {next(iter(tasks()))}`."
+            f"`cd {shlex.quote(str(args.folder))}`, open {SETS[0]}.py, write its first function, "
+            f"and run `speclab hw {next(iter(tasks()))}`."
         )
         return YES
 
@@ -174,6 +175,8 @@ def grade(parser: argparse.ArgumentParser) -> Work:
     _add_limit(parser)
 
     def work(args: argparse.Namespace) -> int:
+        if args.file and args.file.is_dir():
+            raise ValueError(f"--json {args.file} is a folder: all results go into one file.")
         report = Report("speclab hw grade")
         grades = grade_folders(
             args.folders,

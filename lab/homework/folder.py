@@ -122,9 +122,11 @@ def file_of(number: str) -> str:
 
 def line_of(folder: Path, task: Task) -> int | None:
     """The line at which a function begins, if its file can be read."""
+    path = folder / f"{task.file}.py"
     try:
-        source = (folder / f"{task.file}.py").read_text(encoding="utf-8-sig")
-        spans = _spans(source, task.function)
+        if not path.is_file():  # a pipe would wait for a writer
+            return None
+        spans = _spans(path.read_text(encoding="utf-8-sig"), task.function)
     except (OSError, ValueError, SyntaxError):
         return None
     return spans[-1][0] + 1 if spans else None
@@ -133,10 +135,10 @@ def line_of(folder: Path, task: Task) -> int | None:
 def _with_starter(path: Path, task: Task) -> str:
     """The file with one function as the starter has it: in its place, or at the end if it is
     gone."""
-    source = path.read_text(encoding="utf-8-sig")
     try:
+        source = path.read_text(encoding="utf-8-sig")
         spans = _spans(source, task.function)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, or not UTF-8
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
         raise ValueError(
             f"{path.name} is not Python yet{line}, so its functions cannot be told apart: mend "

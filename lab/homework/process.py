@@ -20,6 +20,7 @@ from lab.guest import Interrupted
 
 START_SECONDS = 60.0  # until a worker is there, on a machine that has much else to do
 LAST_WORDS = ("finished", "broken")
+LEAVING = 0.3  # seconds that a worker may still need to end once its channel is closed
 POLL = 0.1  # seconds after which a waiting thread sees that it is to stop
 
 
@@ -95,6 +96,7 @@ class Process:
                     raise Silent from None
                 continue
             if line is None:
+                self._stop.wait(LEAVING)
                 raise Ended(self._end())
             with contextlib.suppress(ValueError):
                 said: dict[str, Any] = json.loads(line)

@@ -116,15 +116,17 @@ def examine(
     sets: dict[str, list[str]] = {}
     for number in tasks() if numbers is None else numbers:
         sets.setdefault(tasks()[number].file, []).append(number)
-    stop = threading.Event() if stop is None else stop
+    halt = threading.Event() if stop is None else stop
     with ThreadPoolExecutor(at_once or len(sets)) as pool:
         sheets = [_Sheet(folder.resolve() / f"{file}.py", some) for file, some in sets.items()]
-        runs = [pool.submit(_fill, sheet, seed, limit, stop) for sheet in sheets]
+        runs = [pool.submit(_fill, sheet, seed, limit, halt) for sheet in sheets]
         try:
             for run in runs:
                 run.result()
         except BaseException:
-            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            if stop is None:  # a caller's event is for all of its folders: it is not ours to set
+                halt.set()
             raise
     return Examined(
         tuple(result for sheet in sheets for result in sheet.results()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import io
 import sys
@@ -11,7 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from lab.homework.checking import own_frames, told
+import numpy as np
+
+from lab.homework.checking import own_frames, told, written
 from lab.homework.tasks import reference_module, tasks
 
 TRIALS = 'what you try out goes behind `if __name__ == "__main__":`'
@@ -24,7 +27,8 @@ class NotLoaded(Exception):
 def load(path: Path) -> tuple[ModuleType, str]:
     """Run a file as a module -> the module, and the first line that it printed meanwhile.
 
-    Nothing is kept from an earlier run of the file, and nothing written beside it.
+    Nothing is kept from an earlier run of the file, and nothing written beside it; what it does to
+    NumPy or to the builtins is undone.
 
     Raises
     ------
@@ -37,17 +41,18 @@ def load(path: Path) -> tuple[ModuleType, str]:
     printed = io.StringIO()
     try:
         code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
-        with contextlib.redirect_stdout(printed):
+        with contextlib.redirect_stdout(printed), _unpatched():
             exec(code, vars(module))
     except BaseException as error:
         raise NotLoaded(_sentence(path, error)) from error
-    return module, next(iter(printed.getvalue().splitlines()), "")
+    return module, next(iter(written(printed).splitlines()), "")
 
 
 @contextmanager
 def alone(module: ModuleType, number: str) -> Iterator[None]:
     """While this lasts all other tasks of the module are solved: an earlier one that is wrong turns
-    no later one red. Afterwards all names of the module stand for what they did before."""
+    no later one red. Afterwards all names of the module stand for what they did before, and so do
+    those of NumPy and the builtins."""
     names = vars(module)
     before = dict(names)
     task = tasks()[number]
@@ -56,10 +61,22 @@ def alone(module: ModuleType, number: str) -> Iterator[None]:
         if other.file == task.file and other != task:
             names[other.function] = getattr(reference, other.function)
     try:
-        yield
+        with _unpatched():
+            yield
     finally:
         names.clear()
         names.update(before)
+
+
+@contextmanager
+def _unpatched() -> Iterator[None]:
+    """Afterwards NumPy and the builtins have what they had, whatever was put in its place."""
+    before = [(vars(shared), dict(vars(shared))) for shared in (np, builtins)]
+    try:
+        yield
+    finally:
+        for names, had in before:
+            names.update(had)
 
 
 def trace_of(error: NotLoaded, path: Path) -> str:

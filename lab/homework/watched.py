@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lab.homework.checking import Wrong
+from lab.homework.checking import Clumsy, Wrong
 from lab.ngram import TokenCache
 
 Array = npt.NDArray[Any]
@@ -25,7 +25,11 @@ MOST_CALLS = 300  # of the models in one run: a loop that ends needs a tenth of 
 
 
 class Cache(TokenCache):
-    """Holds the tokens themselves."""
+    """Holds the tokens themselves, and knows which model made it; "": any can read it."""
+
+    def __init__(self, owner: str = "") -> None:
+        super().__init__()
+        self.owner = owner
 
     def __repr__(self) -> str:
         return f"<cache of {self.tokens}>"
@@ -64,10 +68,15 @@ class Model:
         return self.name
 
     def new_cache(self) -> Cache:
-        return Cache()
+        return Cache(self.name)
 
     def forward(self, tokens: Sequence[int] | Array, cache: Cache) -> Array:
         """Append the tokens, return the laws (T, V) behind each of them."""
+        if cache.owner not in ("", self.name):
+            raise Clumsy(
+                f"the {self.name} was fed with a cache that the {cache.owner} made: each model has "
+                "its own, from its own new_cache()"
+            )
         fed = whole_tokens(tokens, self.vocab)
         self.log.append(Call(self.name, tuple(cache.tokens), fed))
         if len(self.log) > MOST_CALLS:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lab.enumeration import Script
 from lab.exact import difference, output_law
-from lab.homework.checking import Wrong, ask, call, must_be, short
+from lab.homework.checking import Clumsy, Wrong, ask, call, must_be, short
 from lab.homework.watched import Call, Model, Pair, TextLaw, Tokens, holding, random_law
 
 Rng = np.random.Generator
@@ -70,7 +70,7 @@ def proposal(said: str, answer: Any, count: int) -> tuple[list[int], Any]:
         must_be(said, answer, ([0] * count, np.zeros((count, VOCAB))))
     drafts = plain_tokens(f"the drafts of {said}", answer[0])
     if len(drafts) != count:
-        raise Wrong(f"{said} drafted {drafts}, expected {count} of them")
+        raise Clumsy(f"{said} drafted {drafts}, expected count={count} of them")
     return drafts, answer[1]
 
 

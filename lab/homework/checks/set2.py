@@ -39,7 +39,7 @@ def divided(student: Any, rng: Rng) -> None:
 
 @check("2.1", "subtract the largest logit first, which changes no law: exp(1000) is no number")
 def large(student: Any, rng: Rng) -> None:
-    for logits in ([1000.0, 999.0, 0.0], [-1000.0, -1001.0, -2000.0]):
+    for logits in ([1000.0, 999.0, 0.0], [-1000.0, -1001.0, -2000.0], [3000.0, 0.0, -1.0]):
         _tempered(student, np.array(logits) + rng.integers(3), 1.0)
         _tempered(student, np.array(logits), 0.5)
 
@@ -224,6 +224,10 @@ def coins(student: Any, rng: Rng) -> None:
     each = np.arange(len(drafts))
     dice, _, what = _verdict(student, p, q, drafts, rejected=None)
     _said(what, "asked accept with", np.array(dice.accepts), p[each, drafts] / q[each, drafts])
+    welcome = np.argmax(p[:-1] / q, axis=1)  # drafts that the target gives more often
+    dice, _, what = _verdict(student, p, q, welcome, rejected=None)
+    if max(dice.accepts, default=0.0) > 1 + EXACT:
+        raise Wrong(f"{what} asked accept with {short(dice.accepts)}, expected none above 1")
 
 
 @check(

@@ -151,7 +151,8 @@ def scaled(student: Any, rng: Rng) -> None:
 
 @check(
     "3.2",
-    "softmax is the same when the largest score is subtracted first, and exp(1000) overflows",
+    "softmax is the same when the largest score of the row is subtracted first, and exp(1000) "
+    "overflows",
 )
 def large_scores(student: Any, rng: Rng) -> None:
     for scale in (1000.0, -1000.0):
@@ -160,6 +161,8 @@ def large_scores(student: Any, rng: Rng) -> None:
         query = np.zeros((1, WIDTH))
         query[0, 0] = WIDTH**0.5  # scores of 1000, 1000.5, ...
         attended(student, query, cache_of(student, keys, values, 4))
+    both = np.concatenate([query, -query])  # of one row the scores are far above the other's
+    attended(student, both, cache_of(student, keys, values, 4))
 
 
 @check("3.2", "rows behind cache.length are left over from what was forgotten: never read them")
@@ -232,7 +235,11 @@ def outside(student: Any, rng: Rng) -> None:
 # ---- 3.4 forward -----------------------------------------------------------------------------
 
 
-@check("3.4", "a token sees itself: its key and value join the cache before it attends")
+@check(
+    "3.4",
+    "a token sees itself: its key and value join the cache before it attends, and alone it gets "
+    "its own value, times the head",
+)
 def itself(student: Any, rng: Rng) -> None:
     weights, text = random_weights(student, rng), rng.integers(VOCAB, size=1)
     forwarded(student, text, random_cache(student, rng, 0), weights, plain_logits(text, weights))

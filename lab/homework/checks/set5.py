@@ -24,7 +24,8 @@ def _several(
 ) -> tuple[Any, str]:
     """What a function returns, if it is so many things, and the call."""
     answer, what = ask(function, *args), call(function, *args)
-    if not isinstance(answer, tuple | list) or len(answer) != count:
+    is_row = isinstance(answer, tuple | list) or np.ndim(answer) == 1
+    if not is_row or len(answer) != count:
         raise Clumsy(f"{what} returned {short(answer)}, expected {due}")
     return answer, what
 
