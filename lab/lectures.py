@@ -184,9 +184,10 @@ def _labels(row: Sequence[str]) -> tuple[str, ...]:
 
 
 def _near(a: str, b: str) -> bool:
-    """Two cells 'value ± error'; all others are near."""
+    """Two cells "value ± error" within their errors. What has no error in both is near; a cell that
+    has one in one place only is not what it was, unless a side is 0 or n/a, which have none."""
     if "±" not in a or "±" not in b:
-        return True
+        return ("±" in a) == ("±" in b) or not {a, b}.isdisjoint(("0", "n/a", ""))
     (x, dx), (y, dy) = (map(_number, cell.split("±")) for cell in (a, b))
     rounding = 10.0 ** -len(a.split("±")[0].strip().partition(".")[2].rstrip("%"))
     return abs(x - y) <= ERRORS * float(np.hypot(dx, dy)) + rounding

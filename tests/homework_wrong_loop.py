@@ -305,6 +305,8 @@ WRONG = [
           ("target.new_cache(), draft.new_cache()", "target.new_cache(), target.new_cache()")),
     wrong("4.6", "mutates the prompt", "changed its argument prompt",
           ("    tokens = list(prompt)\n", "    tokens, prompt = prompt, list(prompt)\n")),
+    wrong("4.6", "writes into the prompt, and never ends", "changed its argument prompt",
+          ("    tokens = list(prompt)\n", "    tokens = prompt\n")),
     wrong("4.6", "gives the prompt back", "no prompt",
           ("return tokens[len(prompt) :]", "return tokens")),
     wrong("4.6", "one token too many", "never more",

@@ -6,7 +6,7 @@ asserts a time.
 
 import numpy as np
 import pytest
-from script_runs import parts, printed, script
+from script_runs import parts, printed, records_of, saying, script
 
 from lab.theory import expected_tokens, walltime_speedup
 
@@ -20,27 +20,17 @@ def found():
     return parts(SCRIPT, "--fast")
 
 
-def values(found, key):
-    (part,) = [part for part in found if part.get("table") == key]
-    return part["values"]
-
-
-def said(found, words):
-    (part,) = [part for part in found if words in part.get("says", "")]
-    return part["values"]
-
-
 def check_claims(found, kinds):
     """What holds in a run of any size."""
     drafts = list(script(SCRIPT)["DRAFTS"])
-    alphas = values(found, "alphas")
+    alphas = records_of(found, "alphas")
     assert [row["draft"] for row in alphas] == drafts
     for row in alphas:
         for kind in kinds:
             for t in (0, 1):
                 assert 0 < row[f"{kind} T {t}"] < 1
                 assert row[f"{kind} T {t}_stderr"] > 0
-    tokens = values(found, "tokens")
+    tokens = records_of(found, "tokens")
     assert [(row["draft"], row["kind"]) for row in tokens] == [
         (name, kind) for name in drafts for kind in kinds
     ]
@@ -52,18 +42,21 @@ def check_claims(found, kinds):
         else:
             assert row["eq1"] == pytest.approx(expected_tokens(row["alpha"], 4))
             assert row["gap_stderr"] > 0
-    claim = said(found, "The loop differs from replay")
+    claim = saying(found, "The loop differs from replay")["values"]
     assert claim["cells"] == 9 * len(kinds)
     assert claim["identical"] == claim["texts"] > 0
     check_walks(found, kinds)
     check_clock(found, kinds, drafts)
-    for row in values(found, "lenience"):
+    for row in records_of(found, "lenience"):
         rates = [row[level] for level in LEVELS]
         assert rates == sorted(rates)
 
 
 def check_walks(found, kinds):
-    walks, claim = values(found, "walks"), said(found, "From replay the loop differs")
+    walks, claim = (
+        records_of(found, "walks"),
+        saying(found, "From replay the loop differs")["values"],
+    )
     assert len(walks) == claim["cells"] == 9 * len(kinds)
     assert claim["beta_mean"] == pytest.approx(np.mean([row["sharp"] for row in walks]))
     assert claim["loop_mean"] == pytest.approx(np.mean([row["gap"] for row in walks]))
@@ -72,9 +65,9 @@ def check_walks(found, kinds):
 
 
 def check_clock(found, kinds, drafts):
-    costs = {row["draft"]: row["c"] for row in values(found, "c")}
+    costs = {row["draft"]: row["c"] for row in records_of(found, "c")}
     assert list(costs) == drafts
-    cells = values(found, "clock at T 1") + values(found, "clock at T 0")
+    cells = records_of(found, "clock at T 1") + records_of(found, "clock at T 0")
     assert len(cells) == 2 * len(drafts) * len(kinds)
     for cell in cells:
         assert cell["gamma"] >= 1
@@ -86,7 +79,7 @@ def check_clock(found, kinds, drafts):
         else:
             due = walltime_speedup(cell["alpha"], cell["gamma"], costs[cell["draft"]])
             assert cell["paper"] == pytest.approx(due)
-    claim = said(found, "Median absolute error against the stopwatch")
+    claim = saying(found, "Median absolute error against the stopwatch")["values"]
     assert claim["pays"] == sum(cell["full"] > 1 for cell in cells)
     errors = [abs(cell["full"] / cell["without_luck"] - 1) for cell in cells]
     assert claim["full"] == pytest.approx(np.median(errors))
@@ -97,11 +90,11 @@ def test_every_table_is_there_and_what_is_said_follows(found):
 
 
 def test_alpha_of_the_clock_and_of_lenience_at_1_are_those_of_the_table(found):
-    alphas = {row["draft"]: row for row in values(found, "alphas")}
-    for cell in values(found, "clock at T 1"):
+    alphas = {row["draft"]: row for row in records_of(found, "alphas")}
+    for cell in records_of(found, "clock at T 1"):
         if cell["alpha"] is not None:
             assert cell["alpha"] == alphas[cell["draft"]]["python T 1"]
-    for row in values(found, "lenience"):
+    for row in records_of(found, "lenience"):
         assert row["1"] == pytest.approx(alphas[row["draft"]][f"python T {row['T']}"])
 
 
@@ -131,6 +124,6 @@ def test_the_whole_run_sees_that_a_walk_by_beta_is_biased():
     """Four to five errors are expected: below 1.5 once in a thousand on other machines' texts."""
     found = parts(SCRIPT)
     check_claims(found, KINDS)
-    claim = said(found, "From replay the loop differs")
+    claim = saying(found, "From replay the loop differs")["values"]
     assert claim["beta_mean"] > 1.5 * claim["beta_mean_stderr"]
     assert claim["beta_mean"] < 0.01

@@ -23,6 +23,7 @@ import numpy as np
 from lab.homework.tasks import tasks
 
 Run = Callable[[Any, np.random.Generator], None]
+SLIPS = (NameError, AttributeError, ImportError, MemoryError, RecursionError)  # break no law
 SHOWN = 6  # numbers of an array that a sentence shows
 
 
@@ -127,12 +128,28 @@ def ask(function: Callable[..., Any], *args: Any, may_change: tuple[int, ...] = 
             answer = function(*args)
     except SystemExit:
         raise Clumsy(f"{call(function, *before)} calls sys.exit: a function only returns") from None
+    except Wrong as found:  # the models or the dice have noticed something
+        _unchanged(function, args, before, may_change)  # which may be why
+        raise found
     except Exception as error:
         _let_through(error)
-        raise Wrong(f"{call(function, *before)} raised {told(error)}") from error
+        slip = isinstance(error, SLIPS) and not isinstance(error, UnboundLocalError)  # of a branch
+        kind = Clumsy if slip else Wrong
+        raise kind(f"{call(function, *before)} raised {told(error)}") from error
     if text := written(printed):
         line = text.splitlines()[0][:60]
         raise Clumsy(f"{call(function, *before)} prints ({line!r}): a function only returns")
+    _unchanged(function, args, before, may_change)
+    return answer
+
+
+def _unchanged(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    before: tuple[Any, ...],
+    may_change: tuple[int, ...],
+) -> None:
+    """All arguments but those that may change are as they were."""
     for i, (now, then) in enumerate(zip(args, before, strict=True)):
         if i not in may_change and not alike(now, then, 0.0):
             name = list(inspect.signature(function).parameters)[i]
@@ -140,7 +157,6 @@ def ask(function: Callable[..., Any], *args: Any, may_change: tuple[int, ...] = 
                 f"{call(function, *before)} changed its argument {name} to {short(now)}: what a "
                 "caller gives stays as it was"
             )
-    return answer
 
 
 def equal(function: Callable[..., Any], args: tuple[Any, ...], wanted: Any) -> None:
